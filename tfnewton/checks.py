@@ -1,0 +1,116 @@
+"""Refusals that name the parameter, the value and what is allowed, before any compute."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import torch
+
+Array: TypeAlias = np.ndarray | torch.Tensor
+Shape: TypeAlias = Sequence[str | int]
+
+__all__ = ["Array", "choice", "integer", "like", "real", "tensor"]
+
+
+def integer(name: str, value: object, *, minimum: int) -> int:
+    """Return ``value`` as an int of at least ``minimum``; a bool, float or string is refused (TypeError)."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} = {value!r}: must be an integer, at least {minimum}")
+    if value < minimum:
+        raise ValueError(f"{name} = {value}: must be at least {minimum}")
+    return int(value)
+
+
+def real(
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    minimum: float | None = None,
+    below: float | None = None,
+    maximum: float | None = None,
+) -> float:
+    """Return ``value`` as a finite float inside the stated range (``above``/``below`` exclude the end)."""
+    ends = [(above, "above"), (minimum, "at least"), (below, "below"), (maximum, "at most")]
+    allowed = " and ".join(["a finite number", *(f"{word} {end:g}" for end, word in ends if end is not None)])
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} = {value!r}: must be {allowed}")
+    number = float(value)
+    inside = (
+        math.isfinite(number)
+        and (above is None or number > above)
+        and (minimum is None or number >= minimum)
+        and (below is None or number < below)
+        and (maximum is None or number <= maximum)
+    )
+    if not inside:
+        raise ValueError(f"{name} = {value}: must be {allowed}")
+    return number
+
+
+def choice(name: str, value: object, allowed: Sequence[str]) -> str:
+    """Return ``value`` if it is one of ``allowed`` (ValueError otherwise)."""
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} = {value!r}: must be one of {', '.join(map(repr, allowed))}")
+    return value
+
+
+def tensor(
+    name: str,
+    value: object,
+    shape: Shape,
+    sizes: dict[str, int] | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+) -> torch.Tensor:
+    """Return a real, finite array as a tensor whose last axes have ``shape``; leading axes are a batch.
+
+    ``shape`` names its axes: a number is required as it stands, a letter is looked up in ``sizes`` and,
+    where not there yet, entered, so that ``("n", "d")`` for A fixes ``n`` for the ``("n",)`` of y.
+    float32 and float64 are kept unless ``dtype`` is given, integers become float64.
+
+    Raises TypeError for anything that is not a real array, ValueError for a wrong shape, NaN or infinity.
+    """
+    sizes = {} if sizes is None else sizes
+    if isinstance(value, torch.Tensor):
+        result = value
+    else:
+        array = np.array(value)  # a copy: torch warns of read-only memory
+        if array.dtype.kind not in "iuf":
+            raise TypeError(f"{name} has dtype {array.dtype}: must be an array of real numbers")
+        result = torch.as_tensor(array if array.dtype.kind == "f" else array.astype(np.float64))
+    if result.is_complex() or result.dtype == torch.bool:
+        raise TypeError(f"{name} has dtype {result.dtype}: must be an array of real numbers")
+    if dtype is None and not result.is_floating_point():
+        dtype = torch.float64
+    _check_shape(name, tuple(result.shape), shape, sizes)
+    if not torch.isfinite(result).all():
+        raise ValueError(f"{name} contains NaN or infinity: every entry must be finite")
+    return result.to(dtype=dtype or result.dtype, device=device)
+
+
+def _check_shape(name: str, actual: tuple[int, ...], shape: Shape, sizes: dict[str, int]) -> None:
+    tail = actual[len(actual) - len(shape) :] if len(shape) else ()
+    fits = len(actual) >= len(shape)
+    if fits:
+        for size, axis in zip(tail, shape, strict=True):
+            required = axis if isinstance(axis, int) else sizes.setdefault(axis, size)
+            fits = fits and size == required and size > 0
+    if not fits:
+        names = ", ".join(f"{a} = {sizes[a]}" if isinstance(a, str) and a in sizes else str(a) for a in shape)
+        comma = "," if len(shape) == 1 else ""
+        raise ValueError(
+            f"{name} has shape {actual}: must be ({names}{comma}), every axis at least 1, leading batch axes allowed"
+        )
+
+
+def like(result: torch.Tensor, *inputs: object) -> Array:
+    """Return ``result`` as a numpy array unless one of the ``inputs`` is a tensor."""
+    if any(isinstance(value, torch.Tensor) for value in inputs):
+        return result
+    return result.detach().cpu().numpy()

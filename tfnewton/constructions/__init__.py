@@ -1,0 +1,1 @@
+"""HOW a transformer computes it: functions that return a Transformer with explicit weights."""
