@@ -13,7 +13,7 @@ import torch
 Array: TypeAlias = np.ndarray | torch.Tensor
 Shape: TypeAlias = Sequence[str | int]
 
-__all__ = ["Array", "choice", "integer", "like", "real", "tensor"]
+__all__ = ["Array", "batch", "choice", "integer", "like", "real", "tensor"]
 
 
 def integer(name: str, value: object, *, minimum: int) -> int:
@@ -39,7 +39,10 @@ def real(
     allowed = " and ".join(["a finite number", *(f"{word} {end:g}" for end, word in ends if end is not None)])
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} = {value!r}: must be {allowed}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an int or fraction beyond float64
+        number = math.inf
     inside = (
         math.isfinite(number)
         and (above is None or number > above)
@@ -72,26 +75,32 @@ def tensor(
 
     ``shape`` names its axes: a number is required as it stands, a letter is looked up in ``sizes`` and,
     where not there yet, entered, so that ``("n", "d")`` for A fixes ``n`` for the ``("n",)`` of y.
-    float32 and float64 are kept unless ``dtype`` is given, integers become float64.
+    float32 and float64 are kept unless ``dtype`` is given, every other real dtype becomes float64.
 
     Raises TypeError for anything that is not a real array, ValueError for a wrong shape, NaN or infinity.
     """
     sizes = {} if sizes is None else sizes
-    if isinstance(value, torch.Tensor):
-        result = value
-    else:
-        array = np.array(value)  # a copy: torch warns of read-only memory
-        if array.dtype.kind not in "iuf":
-            raise TypeError(f"{name} has dtype {array.dtype}: must be an array of real numbers")
-        result = torch.as_tensor(array if array.dtype.kind == "f" else array.astype(np.float64))
+    result = value if isinstance(value, torch.Tensor) else torch.as_tensor(_numpy(name, value))
     if result.is_complex() or result.dtype == torch.bool:
         raise TypeError(f"{name} has dtype {result.dtype}: must be an array of real numbers")
-    if dtype is None and not result.is_floating_point():
-        dtype = torch.float64
+    if dtype is None:
+        dtype = result.dtype if result.dtype == torch.float32 else torch.float64
     _check_shape(name, tuple(result.shape), shape, sizes)
-    if not torch.isfinite(result).all():
-        raise ValueError(f"{name} contains NaN or infinity: every entry must be finite")
-    return result.to(dtype=dtype or result.dtype, device=device)
+    result = result.to(dtype=dtype, device=device)
+    if not torch.isfinite(result).all():  # after the conversion: 1e300 is infinite in float32
+        raise ValueError(f"{name} contains NaN or infinity as {dtype}: every entry must be finite")
+    return result
+
+
+def _numpy(name: str, value: object) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise TypeError(f"{name} is ragged: must be an array of real numbers") from None
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} has dtype {array.dtype}: must be an array of real numbers")
+    # A copy in native byte order and in a dtype that torch has; torch also warns of read-only memory.
+    return array.astype(np.float32 if array.dtype.type is np.float32 else np.float64)
 
 
 def _check_shape(name: str, actual: tuple[int, ...], shape: Shape, sizes: dict[str, int]) -> None:
@@ -107,6 +116,15 @@ def _check_shape(name: str, actual: tuple[int, ...], shape: Shape, sizes: dict[s
         raise ValueError(
             f"{name} has shape {actual}: must be ({names}{comma}), every axis at least 1, leading batch axes allowed"
         )
+
+
+def batch(**axes: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape to which these batch axes, given by the name of their array, broadcast (ValueError if none)."""
+    try:
+        return np.broadcast_shapes(*(tuple(shape) for shape in axes.values()))
+    except ValueError:
+        listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in axes.items())
+        raise ValueError(f"batch axes do not agree: {listed}; they must broadcast") from None
 
 
 def like(result: torch.Tensor, *inputs: object) -> Array:

@@ -19,7 +19,7 @@ class Piece(NamedTuple):
     coefficient: float
 
 
-class Selection(nn.Module):
+class Selection:
     """A sparse linear map made of row slices with coefficients; exact, and free of matrix products.
 
     Args:
@@ -30,7 +30,6 @@ class Selection(nn.Module):
     """
 
     def __init__(self, pieces: tuple[Piece, ...], shape: tuple[int, int]) -> None:
-        super().__init__()
         for p in pieces:
             if p.size < 1 or not (0 <= p.out <= shape[0] - p.size and 0 <= p.start <= shape[1] - p.size):
                 raise ValueError(f"piece {tuple(p)} does not fit into a map of shape {shape}")
@@ -42,18 +41,25 @@ class Selection(nn.Module):
         # consecutive pieces that tile the output can be sliced; anything else has to be summed
         self._tiles = [p.out for p in pieces] == ends[:-1] and ends[-1] == shape[0]
 
-    def forward(self, H: Tensor) -> Tensor:
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Selection) and (self.pieces, self.shape) == (other.pieces, other.shape)
+
+    def __hash__(self) -> int:
+        return hash((self.pieces, self.shape))
+
+    def __call__(self, H: Tensor) -> Tensor:
         if not self._tiles:
             result = H.new_zeros(*H.shape[:-2], self.shape[0], H.shape[-1])
             self.add_to(result, H)
             return result
-        parts = [_scaled(H.narrow(-2, p.start, p.size), p.coefficient) for p in self.pieces]
+        parts = [_scaled(H.narrow(-2, start, size), coefficient) for _, start, size, coefficient in self.pieces]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-2)
 
     def add_to(self, target: Tensor, source: Tensor) -> None:
         """Add this map of ``source`` to ``target`` in place, touching only the rows that are written."""
-        for p in self.pieces:
-            target.narrow(-2, p.out, p.size).add_(source.narrow(-2, p.start, p.size), alpha=p.coefficient)
+        for out, start, size, coefficient in self.pieces:
+            rows = source if size == source.shape[-2] else source.narrow(-2, start, size)
+            target.narrow(-2, out, size).add_(rows, alpha=coefficient)
 
     def dense(self, like: Tensor) -> Tensor:
         """This map as a matrix of ``shape``, in the dtype and on the device of ``like``."""

@@ -36,15 +36,21 @@ class Head(nn.Module):
         super().__init__()
         self.out, self.value, self.key, self.query = out, value, key, query
 
-    def forward(self, H: Tensor) -> Tensor:
-        V: Tensor = self.value(H)  # (v, n)
-        K: Tensor = self.key(H)  # (k, n)
-        Q: Tensor = self.query(H)  # (k, n)
-        v, k, n = V.shape[-2], K.shape[-2], H.shape[-1]
-        # The product is associative: 2 v k n operations from the left, (v + k) n^2 from the right.
-        if n * (v + k) < 2 * v * k:
-            return V @ (K.mT @ Q)  # (v, n) (n, n): few tokens
-        return (V @ K.mT) @ Q  # (v, k) (k, n): never an n x n matrix when tokens are many
+
+def _attend(heads: Sequence[Head], H: Tensor) -> Tensor:
+    """Return ``sum_i V K_i^T Q_i`` for heads that share their value, in the cheaper order of multiplication."""
+    V: Tensor = heads[0].value(H)  # (v, n)
+    v, k, n = heads[0].value.shape[0], sum([head.key.shape[0] for head in heads]), H.shape[-1]
+    if n * (v + k) < 2 * v * k:  # few tokens: sum the n x n products K_i^T Q_i, then multiply by V once
+        return V @ _total([head.key(H).mT @ head.query(H) for head in heads])
+    return _total([(V @ head.key(H).mT) @ head.query(H) for head in heads])  # many: nothing is n x n
+
+
+def _total(terms: list[Tensor]) -> Tensor:
+    result = terms[0]
+    for term in terms[1:]:
+        result = result + term
+    return result
 
 
 class ReLU(nn.Module):
@@ -77,11 +83,15 @@ class Layer(nn.Module):
         self.heads = cast("Sequence[Head]", nn.ModuleList(heads))
         self.relu = relu
         self.label = label
+        shared: dict[tuple[LinearMap, LinearMap], list[Head]] = {}
+        for head in self.heads:
+            shared.setdefault((head.out, head.value), []).append(head)
+        self._shared = tuple(shared.values())  # heads with equal value and output are summed before they are written
 
     def forward(self, H: Tensor) -> Tensor:
         result = H.clone()
-        for head in self.heads:  # every head reads the old H
-            head.out.add_to(result, head(H))
+        for heads in self._shared:  # every head reads the old H
+            heads[0].out.add_to(result, _attend(heads, H))
         return result if self.relu is None else result + cast(Tensor, self.relu(result))
 
     def weights(self) -> list[dict[str, Tensor]]:

@@ -32,12 +32,12 @@ def newton_schulz(d: int, steps: int = 1, symmetric: bool = False) -> Transforme
     newton = "X <- 2X - X A X"
     if symmetric:
         # the key is transposed, so the second block acts as A^T: the same thing for symmetric A
-        layers = [attention(layout, X.add(-X @ A.T @ X), X.add(X @ I.T @ I), label=newton)]
+        layers = [attention(layout, X.add(X @ A.T @ -X), X.add(X @ I.T @ I), label=newton)]
     else:
         layers = [
             attention(layout, S.add(A @ I.T @ X), label="S <- A X"),
             attention(
-                layout, X.add(-X @ I.T @ S), X.add(X @ I.T @ I), S.add(-S @ I.T @ I), label="X <- 2X - X S, S <- 0"
+                layout, X.add(X @ I.T @ -S), X.add(X @ I.T @ I), S.add(-S @ I.T @ I), label="X <- 2X - X S, S <- 0"
             ),
         ]
     packing = Packing(

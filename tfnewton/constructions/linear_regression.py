@@ -42,7 +42,7 @@ def least_squares(d: int, steps: int, step_size: float, ridge: float = 0.0) -> T
         R.add((mu - 1.0) * I @ I.T @ I),
         label=f"R <- {gram}, X <- eps R",
     )
-    newton = attention(layout, X.add(-X @ R.T @ X), X.add(X @ I.T @ I), label="X <- 2X - X R X")
+    newton = attention(layout, X.add(X @ R.T @ -X), X.add(X @ I.T @ I), label="X <- 2X - X R X")
     weights = attention(layout, out.add(y @ A_T.T @ X), label="out <- y^T A X")
     predict = attention(
         layout,

@@ -1,0 +1,1 @@
+"""Every plot of the book: one function a figure, returning a matplotlib Figure."""

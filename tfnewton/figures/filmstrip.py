@@ -1,0 +1,98 @@
+"""The film-strip: H before the first layer and after each, its named blocks, and the line that wrote them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize, SymLogNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from tfnewton.figures.style import DIVERGING, finish, panels
+from tfnewton.transformer import Frame
+
+__all__ = ["filmstrip", "pretty", "symbol"]
+
+
+def filmstrip(frames: Sequence[Frame], names: dict[str, str] | None = None, columns: int = 4) -> Figure:
+    """Return the film-strip of a trace, left to right and top to bottom.
+
+    Args:
+        frames: of ``Transformer.trace`` on an unbatched H, all or some; at least one.
+        names: block name to the label drawn beside it, for names that are not their own symbol.
+        columns: frames a row.
+
+    One symmetric diverging scale serves all frames: linear within a hundredth of the largest entry,
+    logarithmic beyond, so that small entries show and zero stays white. Blocks that a layer wrote are outlined.
+
+    Raises ValueError without frames or for batched ones.
+    """
+    if not frames:
+        raise ValueError("frames is empty: a film-strip needs at least one")
+    states = [{name: np.asarray(block) for name, block in frame.blocks.items()} for frame in frames]
+    if any(block.ndim != 2 for block in states[0].values()):
+        raise ValueError("frames are batched: trace a single H")
+    largest = max(float(np.abs(block).max()) for state in states for block in state.values()) or 1.0
+    norm = SymLogNorm(linthresh=largest / 100, vmin=-largest, vmax=largest)
+    columns = min(columns, len(frames))
+    rows = math.ceil(len(frames) / columns)
+    features = sum(block.shape[0] for block in states[0].values())
+    tokens = next(iter(states[0].values())).shape[1]
+    tall = float(np.clip(1.6 * features / tokens, 1.7, 4.0))
+    figure, axes = panels(columns, rows, width=1.75 / (0.82 if columns > 1 else 0.6), height=tall + 0.6)
+    for position, (ax, frame, state) in enumerate(zip(axes, frames, states, strict=False)):
+        _frame(ax, frame, state, norm, names or {}, labelled=position % columns == 0)
+    for ax in axes[len(frames) :]:
+        ax.set_visible(False)
+    bar = figure.colorbar(ScalarMappable(norm, DIVERGING), ax=axes, shrink=0.8, aspect=30, pad=0.02)
+    bar.set_ticks([-largest, -largest / 100, 0.0, largest / 100, largest])
+    bar.set_ticklabels([f"{v:.2g}".replace("-", "−") for v in bar.get_ticks()])
+    bar.ax.minorticks_off()
+    return finish(figure)
+
+
+def _frame(
+    ax: Axes, frame: Frame, state: dict[str, np.ndarray], norm: Normalize, names: dict[str, str], *, labelled: bool
+) -> None:
+    H = np.concatenate(list(state.values()))
+    ax.imshow(H, norm=norm, cmap=DIVERGING, aspect="auto", interpolation="nearest")
+    ax.grid(visible=False)
+    for side in ax.spines.values():
+        side.set_visible(True)
+        side.set_color("0.6")
+    start, ticks = 0, []
+    for name, block in state.items():
+        size = block.shape[0]
+        ticks.append(start + (size - 1) / 2)
+        if start:
+            ax.axhline(start - 0.5, color="0.6", linewidth=0.8)
+        if name in frame.written:
+            box = (-0.5, start - 0.5)
+            ax.add_patch(Rectangle(box, H.shape[1], size, fill=False, edgecolor="black", linewidth=2.4, clip_on=False))
+        start += size
+    ax.set_yticks(ticks, [names.get(name, symbol(name)) for name in state] if labelled else [""] * len(ticks))
+    ax.set_xticks([])
+    ax.tick_params(length=0)
+    ax.set_xlabel(pretty(frame.label), fontsize=10)
+
+
+def symbol(name: str) -> str:
+    """Return a block name as mathematics: ``A_T`` is A transposed, ``a_test`` has a subscript, words stay words."""
+    base, _, mark = name.partition("_")
+    if mark == "T":
+        return f"${base}^T$"
+    if mark:
+        return f"${base}_\\mathrm{{{mark}}}$"
+    return f"${name}$" if len(name) == 1 else name
+
+
+def pretty(line: str) -> str:
+    """Return a layer's line for display: arrows, minus signs and Greek letters, one assignment a line."""
+    signs = {"<-": "←", "-": "−", "^T": "ᵀ", "eps": "ε", "mu": "μ", "eta": "η", "; ": "\n", ", ": "\n"}
+    for plain, sign in signs.items():
+        line = line.replace(plain, sign)
+    return line

@@ -1,0 +1,121 @@
+"""The parameters of each chapter: types, ranges and refusals, one class a notebook.
+
+A chapter's second code cell builds its class from the parameter cell, so that a wrong type, a value out of
+range or a misspelt name stops a run before any compute, naming the parameter, the value and what is allowed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+__all__ = [
+    "DampedNewton",
+    "LinearRegression",
+    "LinearTransformer",
+    "LogisticConstruction",
+    "MainTheorem",
+    "MatrixInversion",
+    "NewtonIteration",
+    "Parameters",
+    "SelfConcordance",
+]
+
+Dimension = Annotated[int, Field(ge=1, le=64)]
+Tokens = Annotated[int, Field(ge=1, le=2000)]
+Steps = Annotated[int, Field(ge=0, le=100)]
+ConditionNumber = Annotated[float, Field(ge=1.0, le=1e6)]
+Penalty = Annotated[float, Field(ge=1e-4, le=10.0)]
+Error = Annotated[float, Field(ge=1e-6, le=0.1)]
+Order = Annotated[int, Field(ge=2, le=8)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+class Parameters(BaseModel):
+    """Base of all chapters: no conversion of types, no NaN, no unknown names."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class _Samples(Parameters):
+    d: Dimension
+    n: Tokens
+    seed: Seed
+
+    @model_validator(mode="after")
+    def _enough_samples(self) -> Self:
+        if self.n < self.d:
+            raise ValueError(f"n = {self.n}: must be at least d = {self.d}")
+        return self
+
+
+class LinearTransformer(Parameters):
+    """Chapter 01."""
+
+    d: Dimension
+    n: Tokens
+    heads: Annotated[int, Field(ge=1, le=8)]
+    seed: Seed
+
+
+class NewtonIteration(Parameters):
+    """Chapter 02."""
+
+    d: Annotated[int, Field(ge=2, le=64)]
+    kappa: Annotated[float, Field(gt=1.0, le=1e6)]
+    orders: Annotated[list[Order], Field(min_length=1, max_length=7)]
+    steps: Annotated[int, Field(ge=1, le=100)]
+    tolerance: Annotated[float, Field(gt=1e-14, lt=1.0)]
+    seed: Seed
+
+
+class MatrixInversion(Parameters):
+    """Chapter 03."""
+
+    d: Dimension
+    kappa: ConditionNumber
+    steps: Steps
+    symmetric: bool
+    dtype: Literal["float64", "float32"]
+    seed: Seed
+
+
+class LinearRegression(_Samples):
+    """Chapter 04."""
+
+    steps: Steps
+    noise: Annotated[float, Field(ge=0.0, le=100.0)]
+    ridge: Annotated[float, Field(ge=0.0, le=1e4)]
+    dataset: Literal["synthetic", "diabetes"]
+
+
+class SelfConcordance(_Samples):
+    """Chapter 05."""
+
+    mu: Penalty
+
+
+class DampedNewton(_Samples):
+    """Chapter 06."""
+
+    mu: Penalty
+    start: Annotated[float, Field(ge=0.0, le=1e4)]
+    error: Annotated[float, Field(ge=0.0, le=0.1)]
+
+
+class LogisticConstruction(_Samples):
+    """Chapter 07."""
+
+    mu: Penalty
+    error: Error
+    inversion_steps: Annotated[int, Field(ge=1, le=40)]
+
+
+class MainTheorem(_Samples):
+    """Chapter 08."""
+
+    mu: Penalty
+    error: Error
+    steps: Annotated[int, Field(ge=1, le=100)]
+    dataset: Literal["synthetic", "breast_cancer"]
