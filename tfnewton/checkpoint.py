@@ -12,10 +12,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 
+from tfnewton.layers import Head, Layer, ReLU
 from tfnewton.layout import Layout
 from tfnewton.maps import Dense, LinearMap, Piece, Selection
 from tfnewton.packing import Packing
-from tfnewton.transformer import Head, Layer, ReLU, Transformer
+from tfnewton.transformer import Transformer
 
 __all__ = ["load", "save", "write_atomically"]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tfnewton.checks import integer
+from tfnewton.layers import attention
 from tfnewton.layout import Layout
 from tfnewton.packing import Input, Output, Packing
-from tfnewton.transformer import Transformer, attention
+from tfnewton.transformer import Transformer
 
 __all__ = ["newton_schulz"]
 
