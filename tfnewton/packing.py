@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from typing import Literal
+from typing import Literal, TypeAlias
 
-import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from tfnewton.checks import Array, like, tensor
+from tfnewton.checks import Array, batch, like, tensor
 from tfnewton.layout import Layout
 
 __all__ = ["Input", "Output", "Packing", "StepBound"]
@@ -29,14 +27,15 @@ class StepBound(_Record):
     ridge: float = 0.0
 
     def check(self, A: Tensor) -> None:
-        gram = torch.linalg.eigvalsh(A.mT.double() @ A.double())[..., -1].max().item() + self.ridge
-        limit = 2.0 / gram**self.power if gram > 0 else math.inf
+        gram = torch.nan_to_num(A.mT.double() @ A.double())  # entries beyond 1e154 overflow: the limit is then 0
+        largest = (torch.linalg.eigvalsh(gram)[..., -1].amax() + self.ridge).clamp(min=0.0)
+        limit = (2.0 / largest**self.power).item()
         if not self.step < limit:
             matrix = "A^T A" if self.ridge == 0.0 else f"A^T A + {self.ridge:g} I"
             power = "" if self.power == 1 else f"^{self.power}"
             raise ValueError(
                 f"{self.name} = {self.step:g}: must lie in (0, 2/lambda_max{power}) = (0, {limit:.4g}) for these data, "
-                f"whose lambda_max({matrix}) is {gram:.4g}"
+                f"whose lambda_max({matrix}) is {largest.item():.4g}"
             )
 
 
@@ -44,45 +43,72 @@ class Input(_Record):
     """One input: its name, its axes, the block that it fills and how it lies there.
 
     ``matrix`` and ``transposed`` fill the leading tokens, ``row`` lays a vector along them and ``repeated``
-    puts the same column at every token. What is left of the block is zero.
+    puts the same column at every token. What is left of the block is zero. An input may have to be symmetric,
+    to hold ``allowed`` values only, to have rows (a vector: itself) of Euclidean norm up to ``largest_norm``,
+    or to admit a step size.
     """
 
     name: str
     shape: tuple[str, ...]
     block: str
-    place: Literal["matrix", "transposed", "row", "repeated"]
+    place: Literal["matrix", "transposed", "row", "repeated", "query"]
     default: float | None = None
     symmetric: bool = False
+    allowed: tuple[float, ...] | None = None
+    largest_norm: float | None = None
     step: StepBound | None = None
 
     def check(self, value: Tensor) -> None:
+        if self.allowed is not None:
+            self._check_allowed(value, self.allowed)
+        if self.largest_norm is not None:
+            self._check_norm(value, self.largest_norm)
         if self.step is not None:
             self.step.check(value)
         if self.symmetric:
-            skew = (value - value.mT).abs().max().item()
-            if skew > 1e3 * torch.finfo(value.dtype).eps * value.abs().max().item():
-                raise ValueError(f"{self.name} is not symmetric (largest difference {skew:.3g}): it must be")
+            skew = (value - value.mT).abs().amax(dim=(-2, -1))  # each matrix of a batch by its own size
+            if (skew > 1e3 * torch.finfo(value.dtype).eps * value.abs().amax(dim=(-2, -1))).any():
+                raise ValueError(f"{self.name} is not symmetric (largest difference {skew.max():.3g}): it must be")
+
+    def _check_allowed(self, value: Tensor, allowed: tuple[float, ...]) -> None:
+        foreign = ~torch.isin(value, torch.tensor(allowed, dtype=value.dtype, device=value.device))
+        if foreign.any():
+            first = tuple(foreign.nonzero()[0].tolist())
+            listed = ", ".join(f"{v:g}" for v in allowed)
+            raise ValueError(f"{self.name}{list(first)} = {value[first].item():g}: must be one of {listed}")
+
+    def _check_norm(self, value: Tensor, largest: float) -> None:
+        norms = torch.linalg.vector_norm(value, dim=-1)
+        norm = norms.max().item()
+        if norm > largest * (1.0 + 8.0 * torch.finfo(value.dtype).eps):
+            where = f" in row {int(norms.argmax()) % value.shape[-2]}" if len(self.shape) == 2 else ""
+            remedy = f": divide {self.name} by {norm:.6g}" if len(self.shape) == 2 else ""
+            raise ValueError(f"{self.name} has norm {norm:.6g}{where}, at most {largest:.6g} is allowed{remedy}")
 
 
 class Output(_Record):
-    """One output: its name, its axes and where it lies: a leading matrix, row or column, or the first entry."""
+    """One output: its name, its axes and where it lies: a leading matrix, row or column, or the first or last entry."""
 
     name: str
     shape: tuple[str, ...]
     block: str
-    place: Literal["matrix", "row", "column", "scalar"]
+    place: Literal["matrix", "row", "column", "scalar", "query"]
+
+
+Constant: TypeAlias = Literal["identity", "ones", "mean"]  # mean: 1/n at the first token
 
 
 class Packing(_Record):
     """The format of a construction: inputs, constant blocks (all others start at zero) and outputs.
 
-    ``sizes`` fixes letters such as d; ``tokens`` is the letter that counts the tokens.
+    ``sizes`` fixes letters such as d; ``tokens`` is the letter that counts the tokens, to which an input placed
+    at ``query`` adds one, the last.
     """
 
     sizes: dict[str, int]
     tokens: str
     inputs: tuple[Input, ...]
-    constants: dict[str, Literal["identity", "ones"]]
+    constants: dict[str, Constant]
     outputs: tuple[Output, ...]
 
     def pack(
@@ -106,11 +132,12 @@ class Packing(_Record):
         for entry in self.inputs:
             if entry.name in values:
                 entry.check(values[entry.name])
-        batch = _batch([(e.name, values[e.name], len(e.shape)) for e in self.inputs if e.name in values])
-        H = torch.zeros(*batch, layout.width, sizes[self.tokens], dtype=dtype, device=device)
+        leading = {e.name: values[e.name].shape[: -len(e.shape)] for e in self.inputs if e.name in values}
+        tokens = sizes[self.tokens] + any(entry.place == "query" for entry in self.inputs)
+        H = torch.zeros(*batch(**leading), layout.width, tokens, dtype=dtype, device=device)
         for name, constant in self.constants.items():
             rows = _rows(layout, H, name)
-            rows.diagonal(dim1=-2, dim2=-1).fill_(1.0) if constant == "identity" else rows.fill_(1.0)
+            _fill_constant(rows, constant)
         for entry in self.inputs:
             _fill(_rows(layout, H, entry.block), entry, values.get(entry.name))
         return like(H, *given.values())
@@ -151,13 +178,13 @@ def _rows(layout: Layout, H: Tensor, name: str) -> Tensor:
     return H[..., _span(layout, name), :]
 
 
-def _batch(values: list[tuple[str, Tensor, int]]) -> tuple[int, ...]:
-    shapes = {name: tuple(value.shape)[: value.ndim - axes] for name, value, axes in values}
-    try:
-        return np.broadcast_shapes(*shapes.values())
-    except ValueError:
-        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise ValueError(f"batch axes do not agree: {listed}; they must broadcast") from None
+def _fill_constant(rows: Tensor, constant: Constant) -> None:
+    if constant == "identity":
+        rows.diagonal(dim1=-2, dim2=-1).fill_(1.0)
+    elif constant == "ones":
+        rows.fill_(1.0)
+    else:
+        rows[..., 0] = 1.0 / rows.shape[-1]
 
 
 def _fill(rows: Tensor, entry: Input, value: Tensor | None) -> None:
@@ -165,6 +192,8 @@ def _fill(rows: Tensor, entry: Input, value: Tensor | None) -> None:
         rows.fill_(entry.default or 0.0)
     elif entry.place == "repeated":
         rows.copy_(value.unsqueeze(-1))
+    elif entry.place == "query":
+        rows[..., -1] = value
     else:
         laid = {"matrix": value, "transposed": value.mT if value.ndim > 1 else value, "row": value.unsqueeze(-2)}
         block = laid[entry.place]
@@ -174,6 +203,8 @@ def _fill(rows: Tensor, entry: Input, value: Tensor | None) -> None:
 def _read(rows: Array, out: Output, sizes: dict[str, int]) -> Array:
     if out.place == "scalar":
         return rows[..., 0, 0]
+    if out.place == "query":
+        return rows[..., 0, -1]
     if out.place == "column":
         return rows[..., :, 0]
     if out.place == "row":

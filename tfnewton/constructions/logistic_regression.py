@@ -1,0 +1,137 @@
+"""Damped Newton steps for logistic regression as a transformer with linear attention and ReLU layers (thm:logistic)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from tfnewton.checks import Array, integer, like, real, tensor
+from tfnewton.constructions.damped_newton_step import Blocks, Step
+from tfnewton.layout import Layout
+from tfnewton.packing import Input, Output, Packing
+from tfnewton.theory.error_budget import ErrorBudget, ReluLayers, error_budget
+from tfnewton.transformer import Transformer
+
+__all__ = ["budget_for", "damped_newton", "predict", "scale_rows"]
+
+
+def damped_newton(
+    d: int,
+    n: int,
+    mu: float,
+    steps: int = 1,
+    error: float = 1e-3,
+    *,
+    inversion_steps: int | None = None,
+    relu_width: int | None = None,
+    scheme: str = "curvature",
+) -> Transformer:
+    """Return the transformer that takes ``steps`` damped Newton steps on the regularised logistic loss.
+
+    Each step is x <- x - eta H^-1 g, eta = 2 sqrt(mu)/(2 sqrt(mu) + lambda_f(x)), up to an error of 2-norm at most
+    ``error``. A step has 11 + 2k layers, k Newton-Schulz steps for the inverse, at most 3 heads, 6d + 4 rows; all
+    rows but x come back as they were, so the same layers serve every step.
+
+    Args:
+        d, n: features and samples, n >= d >= 1; the weights depend on both.
+        mu: penalty of (1/n) sum log(1 + exp(-y_i a_i x)) + (mu/2)||x||^2, positive.
+        steps: damped Newton steps T, at least 0.
+        error: bound on the 2-norm error of each step, positive.
+        inversion_steps: k, at least 0; the error's own where not given. Fewer void the promise.
+        relu_width: units of the widest ReLU layer, in place of ``error``: the smallest error is taken that fits.
+        scheme: placement of knots, a name in ``tfnewton.approximation.SCHEMES``.
+
+    ``pack(A, y, x0)`` takes A of shape (n, d) with rows of norm at most 1 (asm:bounded; see ``scale_rows``), labels
+    y of shape (n,) in {-1, 1} and an optional x0 of shape (d,), zero by default, of norm at most sqrt(2 ln 2/mu),
+    a ball that holds the minimiser; ``unpack(H)["x"]`` has shape (d,).
+
+    Raises TypeError or ValueError naming the argument. Source: thm:logistic, corrected where its proof slips.
+    """
+    d, steps = integer("d", d, minimum=1), integer("steps", steps, minimum=0)
+    n, mu = integer("n", n, minimum=1), real("mu", mu, above=0.0)
+    if n < d:
+        raise ValueError(f"n = {n}: must be at least d = {d}, the identity block needs d tokens")
+    if relu_width is None:
+        budget = error_budget(d, mu, error, radius=_largest_iterate(mu))
+    else:
+        budget = budget_for(d, mu, relu_width, scheme)
+    k = budget.inversion_steps if inversion_steps is None else integer("inversion_steps", inversion_steps, minimum=0)
+    blocks = Blocks(*Layout(X=d, B=d, I=d, S=d, A_T=d, x=d, y=1, mean=1, s=1, ones=1).blocks)
+    one_step = Step(blocks, n, budget, budget.layers(scheme)).layers(k)
+    return Transformer(blocks.layout(), one_step * steps, _packing(d, n, mu))
+
+
+def _largest_iterate(mu: float) -> float:
+    """Return a bound on the norm of all iterates from ||x0|| <= C = sqrt(2 ln 2/mu), on which the loss decreases.
+
+    f(x0) <= ln(1 + e^C) + ln 2 and (mu/2)||x||^2 <= f(x).
+    """
+    C = _start_radius(mu)
+    return math.sqrt(2.0 * (math.log1p(math.exp(-C)) + C + math.log(2.0)) / mu)
+
+
+def _start_radius(mu: float) -> float:
+    return math.sqrt(2.0 * math.log(2.0) / mu)
+
+
+def _packing(d: int, n: int, mu: float) -> Packing:
+    return Packing(
+        sizes={"d": d, "n": n},
+        tokens="n",
+        inputs=(
+            Input(name="A", shape=("n", "d"), block="A_T", place="transposed", largest_norm=1.0),
+            Input(name="y", shape=("n",), block="y", place="row", allowed=(-1.0, 1.0)),
+            Input(name="x0", shape=("d",), block="x", place="repeated", default=0.0, largest_norm=_start_radius(mu)),
+        ),
+        constants={"X": "identity", "B": "identity", "I": "identity", "mean": "mean", "ones": "ones"},
+        outputs=(Output(name="x", shape=("d",), block="x", place="column"),),
+    )
+
+
+def budget_for(d: int, mu: float, relu_width: int, scheme: str = "curvature") -> ErrorBudget:
+    """Return the budget of smallest error (to 5 percent) whose widest ReLU layer has at most ``relu_width`` units.
+
+    Raises ValueError where even an error of 1 needs more units.
+    """
+    relu_width = integer("relu_width", relu_width, minimum=1)
+
+    def budget(error: float) -> ErrorBudget:
+        return error_budget(d, mu, error, radius=_largest_iterate(mu))
+
+    def units(error: float) -> int:
+        return _widest(budget(error).layers(scheme), d)
+
+    high = 1.0
+    if units(high) > relu_width:
+        raise ValueError(f"relu_width = {relu_width}: must be at least {units(high)}, which an error of 1 needs")
+    low = high / 4.0
+    while units(low) <= relu_width:
+        low, high = low / 4.0, low
+    while high / low > 1.05:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if units(middle) <= relu_width else (middle, high)
+    return budget(high)
+
+
+def _widest(relu: ReluLayers, d: int) -> int:
+    """Return the units of the widest layer, those that erase a row or an identity included."""
+    narrow = max(2 * relu.probability.width, relu.variance.width, relu.step_size.width)
+    return int(max(narrow + 2, d * (relu.product.width + 1) + 2))
+
+
+def predict(x: Array, a_test: Array) -> Array:
+    """Return the probability of label 1 at test points: sigma(a_test x), shapes (..., d) and (..., m, d) to (..., m).
+
+    Raises TypeError or ValueError for arrays of other shapes or with NaN.
+    """
+    sizes: dict[str, int] = {}
+    points, weights = tensor("a_test", a_test, ("m", "d"), sizes), tensor("x", x, ("d",), sizes)
+    return like(torch.sigmoid((points @ weights.unsqueeze(-1)).squeeze(-1)), x, a_test)
+
+
+def scale_rows(A: Array) -> tuple[Array, float]:
+    """Return A divided by its largest row norm where that exceeds 1, as asm:bounded asks, and the divisor."""
+    rows = tensor("A", A, ("n", "d"))
+    divisor = max(1.0, torch.linalg.vector_norm(rows, dim=-1).max().item())
+    return like(rows / divisor, A), divisor

@@ -1,0 +1,1 @@
+"""HOW FAST, HOW WELL: each stated bound as a function, with its checks and certificates."""
