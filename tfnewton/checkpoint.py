@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 
-from tfnewton.layers import Head, Layer, ReLU
+from tfnewton.layers import PLAIN, AttentionOptions, Head, Layer, ReLU
 from tfnewton.layout import Layout
 from tfnewton.maps import Dense, LinearMap, Piece, Selection
 from tfnewton.packing import Packing
@@ -33,12 +33,14 @@ class _Map(_Record):
     shape: tuple[int, int]
     pieces: tuple[Piece, ...] = ()
     tensor: str | None = None
+    trainable: bool = False
 
 
 class _Layer(_Record):
     label: str
     heads: tuple[tuple[_Map, _Map, _Map, _Map], ...]  # out, value, key, query
     relu: tuple[_Map, _Map] | None  # inner, outer
+    options: AttentionOptions = PLAIN
 
 
 class _File(_Record):
@@ -87,15 +89,28 @@ def load(path: Path) -> Transformer:
         record = _File.model_validate_json(text)
         layout = Layout(**record.blocks)
         layers = [_layer(entry, layout.width, tensors) for entry in record.layers]
-        if any(not 0 <= index < len(layers) for index in record.order):
-            raise ValueError("the order of layers names a layer that is not there")
+        _check(record, layout, tensors)
     except (ValidationError, ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path}: the description of the transformer is not valid: {error}") from error
     return Transformer(layout, [layers[i] for i in record.order], record.packing).to(_DTYPES[record.dtype])
 
 
+def _check(record: _File, layout: Layout, unused: dict[str, torch.Tensor]) -> None:
+    if any(not 0 <= index < len(record.layers) for index in record.order):
+        raise ValueError("the order of layers names a layer that is not there")
+    if unused:
+        raise ValueError(f"no map uses the tensors {', '.join(sorted(unused))}")
+    if record.packing is not None:
+        named = {entry.block for entry in record.packing.inputs} | {entry.block for entry in record.packing.outputs}
+        unknown = named.union(record.packing.constants) - set(layout.sizes)
+        if unknown:
+            raise ValueError(f"the input format fills the blocks {', '.join(sorted(unknown))}, which are not there")
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write ``data`` to a neighbour of ``path`` and rename it into place."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: the folder does not exist")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
     try:
@@ -115,7 +130,7 @@ def _map_record(m: LinearMap, name: str, tensors: dict[str, torch.Tensor]) -> _M
     if isinstance(m, Selection):
         return _Map(shape=m.shape, pieces=m.pieces)
     tensors[name] = m.weight.detach().cpu().contiguous()
-    return _Map(shape=m.shape, tensor=name)
+    return _Map(shape=m.shape, tensor=name, trainable=m.weight.requires_grad)
 
 
 def _layer_record(layer: Layer, name: str, tensors: dict[str, torch.Tensor]) -> _Layer:
@@ -134,16 +149,18 @@ def _layer_record(layer: Layer, name: str, tensors: dict[str, torch.Tensor]) -> 
             _map_record(layer.relu.inner, f"{name}.relu.inner", tensors),
             _map_record(layer.relu.outer, f"{name}.relu.outer", tensors),
         )
-    return _Layer(label=layer.label, heads=heads, relu=relu)
+    return _Layer(label=layer.label, heads=heads, relu=relu, options=layer.options)
 
 
 def _map(record: _Map, tensors: dict[str, torch.Tensor]) -> LinearMap:
     if record.tensor is None:
         return Selection(record.pieces, record.shape)
-    weight = tensors[record.tensor]
+    weight = tensors.pop(record.tensor)
+    if not weight.is_floating_point():
+        raise ValueError(f"{record.tensor} has dtype {weight.dtype}, weights are floating-point numbers")
     if tuple(weight.shape) != record.shape:
         raise ValueError(f"{record.tensor} has shape {tuple(weight.shape)}, the description says {record.shape}")
-    return Dense(weight, trainable=False)
+    return Dense(weight, trainable=record.trainable)
 
 
 def _layer(record: _Layer, width: int, tensors: dict[str, torch.Tensor]) -> Layer:
@@ -155,8 +172,8 @@ def _layer(record: _Layer, width: int, tensors: dict[str, torch.Tensor]) -> Laye
             raise ValueError(f"the maps of a head do not fit together in {width} rows")
         heads.append(Head(out, value, key, query))
     if record.relu is None:
-        return Layer(heads, None, record.label)
+        return Layer(heads, None, record.label, record.options)
     inner, outer = (_map(m, tensors) for m in record.relu)
     if (inner.shape[1], outer.shape[0]) != (width, width) or inner.shape[0] != outer.shape[1]:
         raise ValueError(f"the maps of a ReLU layer do not fit together in {width} rows")
-    return Layer(heads, ReLU(inner, outer), record.label)
+    return Layer(heads, ReLU(inner, outer), record.label, record.options)

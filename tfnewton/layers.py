@@ -6,6 +6,7 @@ Att(H) = H + sum_i W_V^(i) H (W_K^(i) H)^T (W_Q^(i) H),        TF(H) = Att(H) + 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -14,7 +15,27 @@ from torch import Tensor, nn
 from tfnewton.layout import Block, Layout, Rows, Write
 from tfnewton.maps import LinearMap, Piece, Selection
 
-__all__ = ["Head", "Layer", "ReLU", "attention", "select"]
+__all__ = ["PLAIN", "AttentionOptions", "Head", "Layer", "ReLU", "attention", "select"]
+
+
+@dataclass(frozen=True)
+class AttentionOptions:
+    """What trained layers do beyond eq:TF; constructions use none of it.
+
+    Args:
+        average: divide by the number of keys.
+        layer_norm: the epsilon of a LayerNorm, without gain or bias, on what the heads read; None for no LayerNorm.
+        query_as_key: whether the last token, the query of a prompt, is among the keys and values.
+        clip: bound on the absolute value of every entry of the result; None for no bound.
+    """
+
+    average: bool = False
+    layer_norm: float | None = None
+    query_as_key: bool = True
+    clip: float | None = None
+
+
+PLAIN = AttentionOptions()
 
 
 class Head(nn.Module):
@@ -30,20 +51,34 @@ class Head(nn.Module):
         self.out, self.value, self.key, self.query = out, value, key, query
 
 
-def _attend(heads: Sequence[Head], H: Tensor) -> Tensor:
-    """Return ``sum_i V K_i^T Q_i`` for heads that share their value, in the cheaper order of multiplication."""
-    V: Tensor = heads[0].value(H)  # (v, n)
-    v, k, n = heads[0].value.shape[0], sum([head.key.shape[0] for head in heads]), H.shape[-1]
-    if n * (v + k) < 2 * v * k:  # few tokens: sum the n x n products K_i^T Q_i, then multiply by V once
-        return V @ _total([head.key(H).mT @ head.query(H) for head in heads])
-    return _total([(V @ head.key(H).mT) @ head.query(H) for head in heads])  # many: nothing is n x n
+class _Shared:
+    """Heads that share their value and their output: their sum is formed before it is written."""
 
+    def __init__(self, heads: Sequence[Head]) -> None:
+        self.heads, self.out, self.value = heads, heads[0].out, heads[0].value
+        v, k = self.value.shape[0], sum(head.key.shape[0] for head in heads)
+        self.few = 2 * v * k / (v + k)  # up to so many tokens the n x n products K_i^T Q_i are the cheaper way
 
-def _total(terms: list[Tensor]) -> Tensor:
-    result = terms[0]
-    for term in terms[1:]:
-        result = result + term
-    return result
+    def attend(self, H: Tensor, keys: Tensor) -> Tensor:
+        """Return ``sum_i V K_i^T Q_i``, in the cheaper order of multiplication; no factor is n x n when n > width.
+
+        Queries are read from ``H``, keys and values from ``keys``: H itself, or its tokens without the last.
+        """
+        V: Tensor = self.value(keys)  # (v, n)
+        few = V.shape[-1] < self.few and V.shape[-1] <= H.shape[-2]
+        total: Tensor | None = None
+        for head in self.heads:
+            left, right = head.key(keys).mT, head.query(H)
+            if not few:
+                left = V @ left  # (v, k)
+            if total is None:
+                total = left @ right
+            elif total.ndim == 2:
+                total = torch.addmm(total, left, right)  # saves a pass, but takes no batch axes
+            else:
+                total = total + left @ right
+        assert total is not None
+        return V @ total if few else total
 
 
 class ReLU(nn.Module):
@@ -71,21 +106,37 @@ class Layer(nn.Module):
     heads: Sequence[Head]
     relu: ReLU | None
 
-    def __init__(self, heads: Iterable[Head], relu: ReLU | None = None, label: str = "") -> None:
+    def __init__(
+        self, heads: Iterable[Head], relu: ReLU | None = None, label: str = "", options: AttentionOptions = PLAIN
+    ) -> None:
         super().__init__()
         self.heads = cast("Sequence[Head]", nn.ModuleList(heads))
         self.relu = relu
         self.label = label
+        self.options = options
         shared: dict[tuple[LinearMap, LinearMap], list[Head]] = {}
         for head in self.heads:
             shared.setdefault((head.out, head.value), []).append(head)
-        self._shared = tuple(shared.values())  # heads with equal value and output are summed before they are written
+        self._shared = tuple(map(_Shared, shared.values()))
 
     def forward(self, H: Tensor) -> Tensor:
-        result = H.clone()
-        for heads in self._shared:  # every head reads the old H
-            heads[0].out.add_to(result, _attend(heads, H))
+        result = self._attention(H, H.clone())
         return result if self.relu is None else result + cast(Tensor, self.relu(result))
+
+    def forward_(self, H: Tensor) -> Tensor:
+        """Carry out the layer in place: without a copy of H, but nothing can be differentiated through it."""
+        result = self._attention(H, H)
+        return result if self.relu is None else result.add_(cast(Tensor, self.relu(result)))
+
+    def _attention(self, H: Tensor, target: Tensor) -> Tensor:
+        options = self.options
+        source = H if options.layer_norm is None else _normalised(H, options.layer_norm)
+        keys = source if options.query_as_key else source[..., :-1]
+        # every head reads before one writes
+        updates = [(shared.out, shared.attend(source, keys)) for shared in self._shared]
+        for out, update in updates:
+            out.add_to(target, update / keys.shape[-1] if options.average else update)
+        return target if options.clip is None else target.clamp_(-options.clip, options.clip)
 
     def weights(self) -> list[dict[str, Tensor]]:
         """The dense W_V, W_K, W_Q of each head, D x D as the paper prints them (selected rows on top)."""
@@ -95,6 +146,11 @@ class Layer(nn.Module):
         """The rows of H that this layer can change."""
         maps = [head.out for head in self.heads] + ([] if self.relu is None else [self.relu.outer])
         return {row for out in maps for row in _written(out)}
+
+
+def _normalised(H: Tensor, epsilon: float) -> Tensor:
+    normalised: Tensor = nn.functional.layer_norm(H.mT, H.shape[-2:-1], eps=epsilon)
+    return normalised.mT
 
 
 def _paper_weights(head: Head) -> tuple[Tensor, Tensor, Tensor]:

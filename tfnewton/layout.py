@@ -47,6 +47,8 @@ class _Selectable:
         return Key(self.rows)
 
     def __matmul__(self, key: Key) -> Association:
+        if not isinstance(key, Key):  # rows have .rows too: `X @ A @ Y` would pass for `X @ A.T @ Y`
+            raise TypeError(f"cannot multiply {self} by {key}: a head is value @ key.T @ query")
         return Association(self.rows, key.rows)
 
 
@@ -63,7 +65,7 @@ class Block(_Selectable):
         return Rows((((1.0, self),),))
 
     def __getitem__(self, index: int | slice) -> Block:
-        chosen = range(self.size)[index if isinstance(index, slice) else slice(index, index + 1)]
+        chosen = range(self.size)[index if isinstance(index, slice) else slice(index, index + 1 or None)]
         if len(chosen) == 0 or chosen.step != 1:
             raise IndexError(f"{self.name}[{index}]: must select at least one of its {self.size} rows, in order")
         text = f"{index}" if isinstance(index, int) else f"{chosen.start}:{chosen.stop}"
@@ -71,6 +73,8 @@ class Block(_Selectable):
 
     def add(self, product: Product) -> Write:
         """This block plus ``product``: the residual update of one head."""
+        if not isinstance(product, Product):
+            raise TypeError(f"{self.name}.add: must be value @ key.T @ query, got {product}")
         if product.value.size != self.size:
             raise ValueError(f"{self.name} has {self.size} rows, the value {product.value} has {product.value.size}")
         return Write(self, product)
@@ -138,6 +142,8 @@ class Association:
     key: Rows
 
     def __matmul__(self, query: Expression) -> Product:
+        if not isinstance(query, _Selectable):
+            raise TypeError(f"cannot multiply {self.value} @ {self.key}.T by {query}: a head is value @ key.T @ query")
         if self.key.size != query.rows.size:
             raise ValueError(f"key {self.key} has {self.key.size} rows, query {query} has {query.rows.size}")
         return Product(self.value, self.key, query.rows)

@@ -52,14 +52,15 @@ class Selection:
             result = H.new_zeros(*H.shape[:-2], self.shape[0], H.shape[-1])
             self.add_to(result, H)
             return result
-        parts = [_scaled(H.narrow(-2, start, size), coefficient) for _, start, size, coefficient in self.pieces]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-2)
+        if len(self.pieces) == 1:
+            return _read(H, self.pieces[0])
+        return torch.cat([_read(H, piece) for piece in self.pieces], dim=-2)
 
     def add_to(self, target: Tensor, source: Tensor) -> None:
         """Add this map of ``source`` to ``target`` in place, touching only the rows that are written."""
         for out, start, size, coefficient in self.pieces:
-            rows = source if size == source.shape[-2] else source.narrow(-2, start, size)
-            target.narrow(-2, out, size).add_(rows, alpha=coefficient)
+            rows = source if size == source.shape[-2] else _rows(source, start, size)
+            _rows(target, out, size).add_(rows, alpha=coefficient)
 
     def dense(self, like: Tensor) -> Tensor:
         """This map as a matrix of ``shape``, in the dtype and on the device of ``like``."""
@@ -96,5 +97,12 @@ class Dense(nn.Module):
 LinearMap: TypeAlias = Selection | Dense
 
 
-def _scaled(rows: Tensor, coefficient: float) -> Tensor:
-    return rows if coefficient == 1.0 else coefficient * rows
+def _read(H: Tensor, piece: Piece) -> Tensor:
+    _, start, size, coefficient = piece
+    rows = _rows(H, start, size)
+    return rows if coefficient == 1.0 else rows * coefficient
+
+
+def _rows(H: Tensor, start: int, size: int) -> Tensor:
+    # the same view twice: slicing takes half the time of narrow, but works along the first axis only
+    return H[start : start + size] if H.ndim == 2 else H.narrow(-2, start, size)

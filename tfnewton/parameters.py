@@ -82,12 +82,20 @@ class MatrixInversion(Parameters):
 
 
 class LinearRegression(_Samples):
-    """Chapter 04."""
+    """Chapter 04; of the diabetes data, the first d features and n rows drawn at random, which set the scale."""
 
     steps: Steps
     noise: Annotated[float, Field(ge=0.0, le=100.0)]
     ridge: Annotated[float, Field(ge=0.0, le=1e4)]
     dataset: Literal["synthetic", "diabetes"]
+
+    @model_validator(mode="after")
+    def _within_the_data(self) -> Self:
+        if self.dataset == "diabetes" and self.d > 10:
+            raise ValueError(f"d = {self.d}: must be at most 10, the features of the diabetes data")
+        if self.dataset == "diabetes" and not 20 <= self.n <= 441:
+            raise ValueError(f"n = {self.n}: must be from 20 to 441, to leave one of the 442 rows to predict")
+        return self
 
 
 class SelfConcordance(_Samples):

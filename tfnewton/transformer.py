@@ -6,11 +6,13 @@ transformers hold selections of named rows, trained ones dense matrices, and bot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -85,15 +87,28 @@ class Transformer(nn.Module):
         return self._anchor.device
 
     def forward(self, H: Array) -> Array:
-        """Return H after the last layer, as an array of the kind that came in."""
-        state = self._checked(H)
-        for layer in self.layers:
-            state = layer(state)
+        """Return H after the last layer, as an array of the kind that came in.
+
+        Raises TypeError or ValueError for an H that is not a finite array of ``width`` rows in this dtype.
+        """
+        state = self._input(H)
+        if isinstance(H, torch.Tensor) and self._differentiated(H):
+            for layer in self.layers:
+                state = layer(state)
+            return state
+        # inference mode is faster, but drops the derivatives that forward differentiation carries along with a tensor
+        with torch.inference_mode() if isinstance(H, np.ndarray) else torch.no_grad():
+            state = state.clone()
+            for layer in self.layers:
+                layer.forward_(state)
         return like(state, H)
+
+    def _differentiated(self, H: Tensor) -> bool:
+        return torch.is_grad_enabled() and (H.requires_grad or any(p.requires_grad for p in self.parameters()))
 
     def trace(self, H: Array) -> list[Frame]:
         """Return H before the first layer and after each layer, ``depth + 1`` frames, cut into named blocks."""
-        state = self._checked(H)
+        state = self._input(H).clone()
         frames = [self._frame("input", state, set(), H)]
         for layer in self.layers:
             state = layer(state)
@@ -105,13 +120,23 @@ class Transformer(nn.Module):
         spans = {b.name: range(b.start, b.start + b.size) for b in self.layout.blocks}
         return Frame(label, blocks, tuple(name for name, span in spans.items() if rows.intersection(span)))
 
-    def _checked(self, H: Array) -> Tensor:
-        if H.ndim < 2 or H.shape[-2] != self.width:
-            raise ValueError(f"H has shape {tuple(H.shape)}: must be ({self.width}, n), leading batch axes allowed")
-        state = torch.as_tensor(H, device=self.device)
-        if state.dtype != self.dtype:
-            raise TypeError(f"H has dtype {state.dtype}, the transformer {self.dtype}: use .to(...) on either")
+    def _input(self, H: Array) -> Tensor:
+        state = self._checked(H)
+        low, high = torch.aminmax(state)  # NaN if there is one; isfinite(state) would need copies of H
+        if not -math.inf < low.item() <= high.item() < math.inf:
+            raise ValueError("H contains NaN or infinity: every entry must be finite")
         return state
+
+    def _checked(self, H: Array) -> Tensor:
+        if not isinstance(H, Array):
+            raise TypeError(f"H is a {type(H).__name__}: must be a numpy array or a tensor")
+        if str(H.dtype).removeprefix("torch.") != str(self.dtype).removeprefix("torch."):
+            raise TypeError(f"H has dtype {H.dtype}: must be {self.dtype}, which .to(...) of the transformer changes")
+        if H.ndim < 2 or H.shape[-2] != self.width or H.shape[-1] < 1:
+            raise ValueError(f"H has shape {tuple(H.shape)}: must be ({self.width}, n), leading batch axes allowed")
+        if isinstance(H, np.ndarray):
+            H = np.require(H, requirements=["C", "W"])  # what torch can share; copies anything else
+        return torch.as_tensor(H, device=self.device)
 
     def pack(self, *inputs: object, **named: object) -> Array:
         """Return H for the inputs of this construction; see ``packing.inputs`` for their names and shapes."""
@@ -152,4 +177,4 @@ def _dense_layer(layer: Layer, like: Tensor) -> Layer:
 
     heads = [Head(dense(h.out), dense(h.value), dense(h.key), dense(h.query)) for h in layer.heads]
     relu = None if layer.relu is None else ReLU(dense(layer.relu.inner), dense(layer.relu.outer))
-    return Layer(heads, relu, layer.label)
+    return Layer(heads, relu, layer.label, layer.options)

@@ -35,22 +35,24 @@ def least_squares(d: int, steps: int, step_size: float, ridge: float = 0.0) -> T
     layout = Layout(X=d, R=d, I=d, A_T=d, a_test=1, y=1, out=1)
     X, R, I, A_T, a_test, y, out = layout.blocks  # noqa: E741
     gram = "A^T A" if mu == 0.0 else "A^T A + mu I"
-    start = attention(  # X and R come in as identities
+    # Updates are added one after another, as written: what must vanish is taken away first, exactly, so that nothing
+    # small is added to something large. X and R come in as identities.
+    start = attention(
         layout,
+        X.add((-I + eps * mu * I) @ I.T @ I),
+        R.add((-I + mu * I) @ I.T @ I),
         X.add(eps * A_T @ A_T.T @ I),
         R.add(A_T @ A_T.T @ I),
-        X.add((eps * mu - 1.0) * I @ I.T @ I),
-        R.add((mu - 1.0) * I @ I.T @ I),
         label=f"R <- {gram}, X <- eps R",
     )
     newton = attention(layout, X.add(X @ R.T @ -X), X.add(X @ I.T @ I), label="X <- 2X - X R X")
     weights = attention(layout, out.add(y @ A_T.T @ X), label="out <- y^T A X")
     predict = attention(
         layout,
-        out.add(out @ a_test.T @ I[0]),
         out.add(-out @ I.T @ I),
-        X.add((I - X) @ I.T @ I),
-        R.add((I - R) @ I.T @ I),
+        X.add((-X + I) @ I.T @ I),
+        R.add((-R + I) @ I.T @ I),
+        out.add(out @ a_test.T @ I[0]),
         label="out <- out a_test, X <- I, R <- I",
     )
     packing = Packing(

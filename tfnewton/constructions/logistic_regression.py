@@ -90,7 +90,7 @@ def _packing(d: int, n: int, mu: float) -> Packing:
 
 
 def budget_for(d: int, mu: float, relu_width: int, scheme: str = "curvature") -> ErrorBudget:
-    """Return the budget of smallest error (to 5 percent) whose widest ReLU layer has at most ``relu_width`` units.
+    """Return the budget of smallest error (to 10 percent) whose widest ReLU layer has at most ``relu_width`` units.
 
     Raises ValueError where even an error of 1 needs more units.
     """
@@ -108,7 +108,7 @@ def budget_for(d: int, mu: float, relu_width: int, scheme: str = "curvature") ->
     low = high / 4.0
     while units(low) <= relu_width:
         low, high = low / 4.0, low
-    while high / low > 1.05:
+    while high / low > 1.1:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if units(middle) <= relu_width else (middle, high)
     return budget(high)

@@ -1,0 +1,53 @@
+# Each target makes .venv, installs what it needs under constraints.txt and does its job; a second call reuses it.
+PYTHON ?= python3
+CHROMIUM ?= chromium
+export CHROMIUM
+export OMP_NUM_THREADS := 1
+export PYDEVD_DISABLE_FILE_VALIDATION := 1
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
+
+.DEFAULT_GOAL := help
+.PHONY: help book test test-quick notebooks bench clean chromium
+
+help:
+	@echo "make book        build the book into _build/html"
+	@echo "make test        check everything: style, types, package, notebooks, book, browser"
+	@echo "make test-quick  the unit tests alone"
+	@echo "make notebooks   run every chapter again, in place"
+	@echo "make bench       print the benchmark table"
+	@echo "make clean       remove what was built (.venv stays)"
+
+book: .venv/book
+	$(BIN)/jupyter-book build . -n -W --keep-going
+
+test: chromium .venv/test book
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(PYTEST) --nbval --nbval-current-env tests notebooks
+
+test-quick: .venv/test
+	$(PYTEST) -m "not slow" tests
+
+notebooks: .venv/book
+	$(BIN)/python notebooks/execute.py
+
+bench: .venv/book
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+chromium:
+	@command -v $(CHROMIUM) >/dev/null || { \
+	echo "make test needs Chromium for the browser tests: apt-get install chromium,"; \
+	echo "or name an installed one: make test CHROMIUM=google-chrome"; exit 1; }
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/book .venv/test: .venv/%: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$*]'
+	touch $@

@@ -1,0 +1,150 @@
+"""Sphinx directives that render the paper's record: what it claims (claims.yml) and where it slips (errata.yml).
+
+The data files lie beside the page that uses the directive. ``{claims} 3 4`` shows the statements of sections 3 and 4,
+``{claims-summary}`` counts them by standing, ``{errata} linear`` shows the errata of one part. Cells are Markdown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+STANDINGS = ("holds", "holds as corrected", "false, with counterexample", "not yet")
+
+Entry = dict[str, Any]
+
+
+class RecordDirective(SphinxDirective):
+    """A directive that reads a data file beside its page and draws a table from it."""
+
+    file: ClassVar[str]
+    optional_arguments = 1
+    final_argument_whitespace = True
+
+    def entries(self) -> list[Entry]:
+        path = Path(self.env.doc2path(self.env.docname)).parent / self.file
+        self.env.note_dependency(str(path))
+        loaded: list[Entry] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return loaded
+
+    def cell(self, markdown: str) -> nodes.entry:
+        return nodes.entry("", *self.parse_text_to_nodes(markdown))
+
+    def table(self, headers: Sequence[str], widths: Sequence[int], rows: Sequence[nodes.row]) -> nodes.table:
+        group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in widths), cols=len(widths))
+        group += nodes.thead("", nodes.row("", *(self.cell(header) for header in headers)))
+        group += nodes.tbody("", *rows)
+        return nodes.table("", group, classes=["record", "colwidths-given", self.name])
+
+    def row(self, name: str, *cells: str) -> nodes.row:
+        """A row whose first cell can be linked to as ``name``."""
+        row = nodes.row("", *(self.cell(cell) for cell in cells))
+        target = nodes.target("", "", ids=[name], names=[name])
+        self.state.document.note_explicit_target(target)
+        row[0][0].insert(0, target)
+        return row
+
+
+class Claims(RecordDirective):
+    """The labelled statements of the sections named in the argument, one row each."""
+
+    file = "claims.yml"
+
+    def run(self) -> list[nodes.Node]:
+        sections = self.arguments[0].split()
+        rows = [self.claim(entry) for entry in self.entries() if entry["section"] in sections]
+        return [self.table(["Paper", "In our words", "Standing", "In this book"], [18, 42, 14, 26], rows)]
+
+    def claim(self, entry: Entry) -> nodes.row:
+        name = f"**{entry['kind'].capitalize()} {entry['number']}**\\\n{literal(entry['label'])}"
+        return self.row(anchor(entry["label"]), name, entry["statement"], badge(entry["standing"]), where(entry))
+
+
+class ClaimsSummary(RecordDirective):
+    """How many of the paper's statements have each standing."""
+
+    file = "claims.yml"
+
+    def run(self) -> list[nodes.Node]:
+        counts = Counter(entry["standing"] for entry in self.entries())
+        rows = [
+            nodes.row("", self.cell(badge(standing)), self.cell(str(counts[standing])))
+            for standing in STANDINGS
+            if counts[standing]
+        ]
+        return [self.table(["Standing", "Statements"], [70, 30], rows)]
+
+
+class Errata(RecordDirective):
+    """The errata of the part named in the argument, one row each."""
+
+    file = "errata.yml"
+
+    def run(self) -> list[nodes.Node]:
+        rows = [self.erratum(entry) for entry in self.entries() if entry["part"] == self.arguments[0]]
+        return [self.table(["Place", "Printed, and correct", "How one sees it"], [18, 44, 38], rows)]
+
+    def erratum(self, entry: Entry) -> nodes.row:
+        slip = f"*Printed:* {entry['printed']}\n\n*Correct:* {entry['correct']}"
+        seen = f"{entry['why']}\n\n{lines(map(evidence, entry['evidence']))}"
+        return self.row(f"erratum-{entry['name']}", entry["place"], slip, seen)
+
+
+def anchor(label: str) -> str:
+    """The id of a claim's row: ``claim-lem-inverse`` for ``lem:inverse``."""
+    return "claim-" + re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
+
+
+def badge(standing: str) -> str:
+    return f"[{standing}]{{.standing .{standing.split(',')[0].replace(' ', '-')}}}"
+
+
+def literal(text: str) -> str:
+    return f"`{text}`"
+
+
+def lines(parts: Iterator[str]) -> str:
+    return "\\\n".join(parts)
+
+
+def where(entry: Entry) -> str:
+    """Chapter, function and test of a claim, one a line."""
+    chapter, function, test = entry.get("chapter"), entry.get("function"), entry.get("test")
+    parts = [
+        page(chapter) if chapter else "",
+        f"{{py:obj}}`{function}`" if function else "",
+        literal(test) if test else "",
+    ]
+    return lines(filter(None, parts)) or "–"
+
+
+def page(chapter: str) -> str:
+    """``notebooks/03_matrix_inversion#lem-inverse`` as links to the page and to the labelled statement on it."""
+    document, _, label = chapter.partition("#")
+    return f"{{doc}}`/{document}`" + (f", {{prf:ref}}`{label}`" if label else "")
+
+
+def evidence(item: str) -> str:
+    return literal(item) if item.startswith("tests/") else page(item)
+
+
+def drop_shared_ids(app: Sphinx, document: nodes.document, docname: str) -> None:
+    """Remove the ids that sphinx-proof gives to every proof and statement alike; ids must be unique in a page."""
+    for node in document.findall(nodes.Element):
+        node["ids"] = [name for name in node["ids"] if name not in {"proof", "proof-content"}]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_directive("claims", Claims)
+    app.add_directive("claims-summary", ClaimsSummary)
+    app.add_directive("errata", Errata)
+    app.connect("doctree-resolved", drop_shared_ids)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

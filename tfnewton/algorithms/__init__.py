@@ -1,0 +1,1 @@
+"""WHAT is computed: the reference algorithms, plain functions on arrays."""

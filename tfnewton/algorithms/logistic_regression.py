@@ -1,0 +1,212 @@
+"""Regularised logistic regression and damped Newton's method, in closed form.
+
+The loss (eq:logistic_loss) of points ``a_i``, the rows of ``A``, with labels ``y_i`` in {-1, 1} is
+
+    f(x) = (1/n) sum_i ln(1 + exp(-y_i a_i^T x)) + (mu/2) ||x||^2.
+
+With the margins m_i = y_i a_i^T x and p_i = 1 / (1 + exp(m_i)), its derivatives (proof of thm:logistic) are
+
+    grad f = -(1/n) A^T (y p) + mu x,        hess f = (1/n) A^T diag(p (1 - p)) A + mu I.
+
+Every function takes ``A`` (..., n, d), ``y`` (..., n) and ``x`` (..., d), whose leading axes broadcast, and
+``mu`` > 0; no norm of a row is required. Bad values raise ValueError, arrays that are not real TypeError.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from tfnewton import checks
+from tfnewton.checks import Array
+
+__all__ = [
+    "DAMPINGS",
+    "damped_newton",
+    "damping_constant",
+    "gradient",
+    "hessian",
+    "loss",
+    "minimize",
+    "newton_decrement",
+]
+
+DAMPINGS = ("paper", "sharp", "full")
+
+_SMALL_DECREMENT = 0.25  # in standard scaling full steps contract from here: lambda+ <= (lambda / (1 - lambda))^2
+
+
+class Problem(NamedTuple):
+    """Validated data: A (..., n, d), y (..., n), mu."""
+
+    A: torch.Tensor
+    y: torch.Tensor
+    mu: float
+
+    def loss(self, x: torch.Tensor) -> torch.Tensor:
+        data = -torch.nn.functional.logsigmoid(self._margins(x)).mean(dim=-1)
+        return data + self.mu / 2 * x.square().sum(dim=-1)  # (...)
+
+    def gradient(self, x: torch.Tensor) -> torch.Tensor:
+        weights = self.y * torch.sigmoid(-self._margins(x)) / self.A.shape[-2]  # (..., n)
+        return self.mu * x - (weights.unsqueeze(-2) @ self.A).squeeze(-2)  # (..., d)
+
+    def hessian(self, x: torch.Tensor) -> torch.Tensor:
+        m = self._margins(x)
+        weights = torch.sigmoid(m) * torch.sigmoid(-m) / self.A.shape[-2]  # p (1 - p) without cancellation
+        identity = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+        return (self.A.mT * weights.unsqueeze(-2)) @ self.A + self.mu * identity  # (..., d, d)
+
+    def newton(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the Newton direction (hess f)^-1 grad f (..., d) and the decrement lambda_f (...)."""
+        factor = torch.linalg.cholesky(self.hessian(x))
+        whitened = torch.linalg.solve_triangular(factor, self.gradient(x).unsqueeze(-1), upper=False)
+        direction = torch.linalg.solve_triangular(factor.mT, whitened, upper=True)
+        return direction.squeeze(-1), whitened.squeeze(-1).norm(dim=-1)
+
+    def _margins(self, x: torch.Tensor) -> torch.Tensor:
+        return self.y * (self.A @ x.unsqueeze(-1)).squeeze(-1)  # (..., n)
+
+
+def problem(A: object, y: object, mu: object, *points: tuple[str, object]) -> tuple[Problem, list[torch.Tensor]]:
+    """Validate the data and any named points (..., d), None being zero; results have the batch axes of all together.
+
+    Raises ValueError for mu <= 0, a label other than -1 and 1, shapes that do not fit, NaN or infinity.
+    """
+    strength = checks.real("mu", mu, above=0.0)
+    sizes: dict[str, int] = {}
+    rows = checks.tensor("A", A, ("n", "d"), sizes)
+    dtype, device = rows.dtype, rows.device
+    labels = checks.tensor("y", y, ("n",), sizes, dtype=dtype, device=device)
+    wrong = labels[labels.abs() != 1]
+    if wrong.numel():
+        raise ValueError(f"y has the label {wrong[0].item():g}: every label must be -1 or 1")
+    arrays = [
+        rows.new_zeros(sizes["d"])
+        if value is None
+        else checks.tensor(name, value, ("d",), sizes, dtype=dtype, device=device)
+        for name, value in points
+    ]
+    named = [("A", rows.shape[:-2]), ("y", labels.shape[:-1])]
+    named += [(name, array.shape[:-1]) for (name, _), array in zip(points, arrays, strict=True)]
+    batch = _common_batch(named)
+    labels = labels.expand(*batch, labels.shape[-1])
+    return Problem(rows, labels, strength), [array.expand(*batch, array.shape[-1]) for array in arrays]
+
+
+def _common_batch(named: list[tuple[str, torch.Size]]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*(shape for _, shape in named))
+    except ValueError:
+        axes = ", ".join(f"{name} {tuple(shape)}" for name, shape in named)
+        raise ValueError(f"batch axes do not broadcast: {axes}") from None
+
+
+def loss(x: Array, A: Array, y: Array, mu: float) -> Array:
+    """Return f(x), shape (...), without overflow at any margin (eq:logistic_loss)."""
+    data, (point,) = problem(A, y, mu, ("x", x))
+    return checks.like(data.loss(point), x, A, y)
+
+
+def gradient(x: Array, A: Array, y: Array, mu: float) -> Array:
+    """Return grad f(x), shape (..., d)."""
+    data, (point,) = problem(A, y, mu, ("x", x))
+    return checks.like(data.gradient(point), x, A, y)
+
+
+def hessian(x: Array, A: Array, y: Array, mu: float) -> Array:
+    """Return hess f(x), shape (..., d, d); symmetric, at least mu I."""
+    data, (point,) = problem(A, y, mu, ("x", x))
+    return checks.like(data.hessian(point), x, A, y)
+
+
+def newton_decrement(x: Array, A: Array, y: Array, mu: float) -> Array:
+    """Return lambda_f(x) = sqrt(grad f^T (hess f)^-1 grad f), shape (...) (eq:Newton-decrement)."""
+    data, (point,) = problem(A, y, mu, ("x", x))
+    return checks.like(data.newton(point)[1], x, A, y)
+
+
+def damping_constant(mu: float, damping: str = "paper") -> float:
+    """Return the M of the damping factor 1 / (1 + M lambda_f), for rows of norm at most one.
+
+    - ``"paper"``: 1 / (2 sqrt(mu)), that is the factor 2 sqrt(mu) / (2 sqrt(mu) + lambda_f) of thm:logistic;
+    - ``"sharp"``: 1 / (3 sqrt(3 mu) (1 + 4 mu)), the smallest constant with which f is self-concordant;
+    - ``"full"``: 0, Newton's method without damping, which need not converge.
+    """
+    mu = checks.real("mu", mu, above=0.0)
+    constants = {"paper": 1 / (2 * math.sqrt(mu)), "sharp": 1 / (3 * math.sqrt(3 * mu) * (1 + 4 * mu)), "full": 0.0}
+    return constants[checks.choice("damping", damping, DAMPINGS)]
+
+
+def damped_newton(
+    A: Array,
+    y: Array,
+    mu: float,
+    steps: int,
+    x0: Array | None = None,
+    damping: str = "paper",
+    errors: Array | None = None,
+) -> Array:
+    """Return the iterates x_0, ..., x_steps of damped Newton's method, shape (..., steps + 1, d) (eq. l.339).
+
+    x_{t+1} = x_t - (hess f)^-1 grad f / (1 + M lambda_f) + errors_t, with M = ``damping_constant(mu, damping)``.
+    ``x0`` (..., d) is zero unless given; ``errors`` (..., steps, d) are the injected errors, none unless given.
+    """
+    steps = checks.integer("steps", steps, minimum=0)
+    constant = damping_constant(mu, damping)
+    injected: list[torch.Tensor] = []
+    if errors is not None:
+        whole = checks.tensor("errors", errors, (steps, "d"))
+        injected = list(whole.unbind(dim=-2))
+    data, (x, *shifts) = problem(A, y, mu, ("x0", x0), *(("errors", shift) for shift in injected))
+    iterates = [x]
+    for t in range(steps):
+        direction, decrement = data.newton(x)
+        x = x - direction / (1 + constant * decrement).unsqueeze(-1)
+        x = x + shifts[t] if shifts else x
+        iterates.append(x)
+    return checks.like(torch.stack(iterates, dim=-2), A, y, x0, errors)
+
+
+def minimize(A: Array, y: Array, mu: float, x0: Array | None = None, max_steps: int = 1000) -> Array:
+    """Return the minimiser of f to machine precision, shape (..., d).
+
+    Newton's method with halved steps until f falls enough, and full steps once the decrement guarantees their
+    quadratic convergence; it ends when the decrement no longer halves, which is the level of rounding.
+    Raises RuntimeError after ``max_steps`` steps without getting there.
+    """
+    max_steps = checks.integer("max_steps", max_steps, minimum=1)
+    data, (x,) = problem(A, y, mu, ("x0", x0))
+    # Rows longer than one: x -> r x, a -> a / r, mu -> mu / r^2 is the same problem with rows of norm at most one.
+    longest = max(1.0, float(data.A.norm(dim=-1).max()))
+    constant = damping_constant(data.mu / longest**2, "sharp")
+    previous = torch.full(x.shape[:-1], math.inf, dtype=x.dtype, device=x.device)
+    done = torch.zeros_like(previous, dtype=torch.bool)
+    for _ in range(max_steps):
+        direction, decrement = data.newton(x)
+        small = constant * decrement <= _SMALL_DECREMENT
+        done |= small & (decrement >= previous / 2)
+        if bool(done.all()):
+            return checks.like(x, A, y, x0)
+        previous = torch.where(small, decrement, math.inf)  # compare only decrements that full steps led to
+        length = _step_length(data, x, direction, decrement, small)
+        x = torch.where(done.unsqueeze(-1), x, x - length.unsqueeze(-1) * direction)
+    raise RuntimeError(f"no minimiser after max_steps = {max_steps} steps: decrement {float(decrement.max()):.2e}")
+
+
+def _step_length(
+    data: Problem, x: torch.Tensor, direction: torch.Tensor, decrement: torch.Tensor, small: torch.Tensor
+) -> torch.Tensor:
+    """Return the largest of 1, 1/2, 1/4, ... that lowers f by a quarter of the slope, and 1 where ``small``."""
+    length = torch.ones_like(decrement)
+    value = data.loss(x)
+    for _ in range(60):
+        target = value - length * decrement.square() / 4
+        enough = small | (data.loss(x - length.unsqueeze(-1) * direction) <= target)
+        if bool(enough.all()):
+            break
+        length = torch.where(enough, length, length / 2)
+    return length

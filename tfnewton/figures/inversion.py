@@ -1,0 +1,89 @@
+"""Figures of the inverse by Newton-Schulz layers: residuals against steps, and products that should be identities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from tfnewton.checks import Array, real, tensor
+from tfnewton.figures.style import BOUND, CONSTRUCTED, DIVERGING, REFERENCE, finish, label, panels
+
+__all__ = ["products", "residuals"]
+
+
+def residuals(rate: float, reference: Sequence[float], constructed: Sequence[float], rounding: float) -> Figure:
+    """Return the residual ||I - A X_t|| against the step t, on a logarithmic axis.
+
+    Args:
+        rate: -ln of the residual at t = 0, positive, infinity for an exact start; exp(-rate 2^t) is drawn.
+        reference: the residuals of the direct iteration, one a step from t = 0.
+        constructed: those of the transformer.
+        rounding: the size, positive, that rounding alone can give a residual; drawn as a line.
+
+    Values below a thousandth of ``rounding`` are drawn there, so that an exact zero stays in sight.
+
+    Raises TypeError or ValueError for sequences of different lengths, negative, or not finite.
+    """
+    if rate != math.inf:
+        real("rate", rate, above=0.0)
+    least = 1e-3 * real("rounding", rounding, above=0.0)
+    sizes: dict[str, int] = {}
+    named = {"reference": reference, "constructed": constructed}
+    curves = [tensor(name, values, ("steps + 1",), sizes).numpy() for name, values in named.items()]
+    for name, values in zip(named, curves, strict=True):
+        if (values < 0).any():
+            raise ValueError(f"{name} has the value {values.min():.3g}: must be at least 0, it is a norm")
+    direct, transformer = (np.maximum(values, least) for values in curves)
+    t = np.arange(len(direct))
+    fine = np.linspace(0.0, t[-1], 50 * len(t))
+    exact = np.exp(-np.minimum(rate, 1e3) * np.exp2(np.minimum(fine, 64.0)))
+    figure, (ax,) = panels()
+    ax.semilogy(fine[exact > least], exact[exact > least], **BOUND, label=r"proved: $\rho_0^{\,2^t}$")
+    ax.semilogy(t, direct, **REFERENCE, label="direct iteration")
+    ax.semilogy(t, transformer, **(CONSTRUCTED | {"linestyle": "none"}), label="transformer")
+    ax.axhline(rounding, **(BOUND | {"linestyle": (0, (1, 2))}))
+    label(ax, 0, rounding, "rounding", BOUND)
+    ax.legend(loc="center left", fontsize=10, frameon=False)
+    ax.set_xlabel("Newton–Schulz step $t$")
+    ax.set_ylabel(r"$\Vert I - A X_t \Vert$")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return finish(figure)
+
+
+def products(matrices: dict[str, Array]) -> Figure:
+    """Return one or two d x d matrices side by side on one symmetric diverging scale, each under its name.
+
+    Made for products that a reader compares with the identity: entries are drawn, and printed where d <= 6.
+
+    Raises TypeError or ValueError for none, for more than two, or for matrices that are not square and of one size.
+    """
+    if not 1 <= len(matrices) <= 2:
+        raise ValueError(f"matrices has {len(matrices)} entries: must be one or two")
+    sizes: dict[str, int] = {}
+    drawn = {name: tensor(name, M, ("d", "d"), sizes).numpy() for name, M in matrices.items()}
+    if any(M.ndim != 2 for M in drawn.values()):
+        raise ValueError("matrices are batched: give single ones")
+    largest = max(1.0, *(float(np.abs(M).max()) for M in drawn.values()))
+    norm = Normalize(-1.2 * largest, 1.2 * largest)
+    figure, axes = panels(len(drawn), width=3.1 if len(drawn) > 1 else 2.6, height=2.9)
+    for ax, (name, M) in zip(axes, drawn.items(), strict=True):
+        ax.imshow(M, norm=norm, cmap=DIVERGING, interpolation="nearest")
+        ax.grid(visible=False)
+        for side in ax.spines.values():
+            side.set(visible=True, color="0.6")
+        ax.set_xticks([])
+        ax.set_yticks([])
+        ax.set_xlabel(name)
+        if M.shape[0] <= 6:
+            for (i, j), entry in np.ndenumerate(M):
+                text = f"{entry:.2f}".replace("-0.00", "0.00").replace("-", "−")
+                dark = abs(entry) > 0.6 * 1.2 * largest
+                ax.text(j, i, text, ha="center", va="center", fontsize=10, color="white" if dark else "black")
+    figure.colorbar(ScalarMappable(norm, DIVERGING), ax=axes, location="bottom", shrink=0.6, aspect=40, pad=0.03)
+    return finish(figure)

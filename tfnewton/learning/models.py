@@ -1,0 +1,194 @@
+"""The two models of section 6: linear self-attention, with or without LayerNorm, and an encoder for logistic regression.
+
+Linear attention reads one prompt as n tokens (x_i, y_i) and a query token (x_query, 0) in the first d + 1 of ``width``
+rows, and its prediction is what the query token's y row holds after the last layer. A learned embedding of full
+column rank would be the same model in another basis. ``LinearAttention.transformer`` is the package's ``Transformer``
+with the same function.
+
+**The Gram form.** Without LayerNorm and clipping, H = T^T Z all along: Z (d + 1, n + 1) are the tokens, and T (d + 1, width)
+depends on them only through G = Z_k Z_k^T / (number of keys), with Z_k the tokens that are keys. For if H = T^T Z, then
+V H_k (K H_k)^T Q H = (V T^T) G (K T^T)^T Q T^T Z. So d + 1 columns do the work of n + 1 tokens, exactly.
+Both forms compute of the last layer only what the prediction reads: one query and one row of the output.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from tfnewton.checks import integer
+from tfnewton.layers import AttentionOptions, Head, Layer
+from tfnewton.layout import Layout
+from tfnewton.learning.tasks import LinearPrompts, Record
+from tfnewton.maps import Dense
+from tfnewton.packing import Input, Output, Packing
+from tfnewton.transformer import Transformer
+
+__all__ = ["LinearAttention", "LinearAttentionOptions"]
+
+
+class LinearAttentionOptions(Record):
+    """Options of ``LinearAttention``.
+
+    Args:
+        layers, width, heads: ``width`` must be a multiple of ``heads``.
+        query_as_key: whether the query token is among the keys and values.
+        scaling: "keys" divides by their number, "head_size" by the root of width / heads.
+        layer_norm: epsilon of a LayerNorm, without gain or bias, on what the heads read; None for no LayerNorm.
+        clip: bound on the activations after each layer; None for no bound.
+        input_scale: factor on the tokens; the prediction is divided by it.
+        init, init_out: standard deviations of the weights of queries, keys and values, and of the heads' output.
+    """
+
+    kind: Literal["linear_attention"] = "linear_attention"
+    layers: Annotated[int, Field(ge=1)]
+    width: Annotated[int, Field(ge=2)] = 64
+    heads: Annotated[int, Field(ge=1)] = 4
+    query_as_key: bool = True
+    scaling: Literal["keys", "head_size"] = "keys"
+    layer_norm: Annotated[float, Field(gt=0.0)] | None = None
+    clip: Annotated[float, Field(gt=0.0)] | None = None
+    input_scale: Annotated[float, Field(gt=0.0)] = 0.1
+    init: Annotated[float, Field(gt=0.0)]
+    init_out: Annotated[float, Field(gt=0.0)]
+
+    @model_validator(mode="after")
+    def _divisible(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width = {self.width}: must be a multiple of heads = {self.heads}")
+        return self
+
+
+class LinearAttention(nn.Module):
+    """Linear self-attention on prompts of linear regression in ``d`` dimensions.
+
+    Weights: ``qkv`` (layers, 3, width, width), with the heads' rows of W_Q, W_K and W_V below one another, and
+    ``out`` (layers, width, width), with the heads' columns side by side.
+    """
+
+    def __init__(self, options: LinearAttentionOptions, d: int, source: Generator) -> None:
+        super().__init__()
+        integer("d", d, minimum=1)
+        if options.width <= d:
+            raise ValueError(f"width = {options.width}: must be above d = {d}, to hold x and y")
+        self.options, self.d = options, d
+        L, D = options.layers, options.width
+        self.qkv = nn.Parameter(options.init * torch.randn(L, 3, D, D, generator=source))
+        self.out = nn.Parameter(options.init_out * torch.randn(L, D, D, generator=source))
+
+    def forward(self, prompts: LinearPrompts) -> Tensor:
+        """Return the predictions for the query points, (B,)."""
+        scale = self.options.input_scale
+        tokens = scale * torch.cat([prompts.x, prompts.y.unsqueeze(-1)], dim=-1)  # (B, n, d + 1)
+        query = scale * functional.pad(prompts.x_query, (0, 1))  # (B, d + 1)
+        exact = self.options.layer_norm is None and self.options.clip is None
+        return (self._by_gram if exact else self._by_tokens)(tokens, query) / scale
+
+    def _by_gram(self, tokens: Tensor, query: Tensor) -> Tensor:
+        gram = tokens.mT @ tokens  # (B, d + 1, d + 1)
+        if self.options.query_as_key:
+            gram = gram + query.unsqueeze(-1) * query.unsqueeze(-2)
+        gram = gram / self._divisor(tokens.shape[1])
+        T = torch.eye(self.d + 1, self.options.width, dtype=gram.dtype, device=gram.device).unsqueeze(0)
+        *inner, (qkv, out) = zip(self.qkv.unbind(0), self.out.unbind(0), strict=True)
+        for weights, projection in inner:  # T has a batch axis of one in the first layer
+            q, k, v = self._split((T @ weights.flatten(0, 1).mT), gram)
+            heads = (q @ k.mT) @ v  # (B, heads, d + 1, width / heads)
+            T = T + heads.transpose(1, 2).flatten(2) @ projection.mT  # (B, d + 1, width)
+        return self._readout(T, (query.unsqueeze(1) @ T).squeeze(1), qkv, out, gram)
+
+    def _split(self, qkv: Tensor, gram: Tensor) -> list[Tensor]:
+        """Return queries, keys and G times values, each (B, heads, d + 1, width / heads)."""
+        q, k, v = qkv.chunk(3, dim=-1)
+        return [part.unflatten(-1, (self.options.heads, -1)).transpose(1, 2) for part in (q, k, gram @ v)]
+
+    def _by_tokens(self, tokens: Tensor, query: Tensor) -> Tensor:
+        options = self.options
+        h = torch.cat([tokens, query.unsqueeze(1)], dim=1)  # (B, n + 1, d + 1)
+        h = functional.pad(h, (0, options.width - h.shape[-1]))  # (B, n + 1, width)
+        divisor = self._divisor(tokens.shape[1])
+        keys = h.shape[1] if options.query_as_key else h.shape[1] - 1
+        *inner, (qkv, out) = zip(self.qkv.unbind(0), self.out.unbind(0), strict=True)
+        for weights, projection in inner:
+            all_heads = self._normalised(h) @ weights.flatten(0, 1).mT  # (B, n + 1, 3 width)
+            q, k, v = all_heads.unflatten(-1, (3, options.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+            state = k[:, :, :keys].mT @ v[:, :, :keys]  # (B, heads, width / heads, width / heads)
+            update = (q @ (state / divisor)).transpose(1, 2).flatten(2)  # (B, n + 1, width)
+            h = self._clipped(h + update @ projection.mT)
+        read = self._normalised(h)
+        y = self._readout(read[:, :keys], read[:, -1], qkv, out, None) / divisor + h[:, -1, self.d]
+        return self._clipped(y)
+
+    def _readout(self, keys: Tensor, query: Tensor, qkv: Tensor, out: Tensor, gram: Tensor | None) -> Tensor:
+        """Return what the last layer adds to the query's y row, (B,), plus that row itself in the Gram form."""
+        Wq, Wk, Wv = qkv.unflatten(1, (self.options.heads, -1)).unbind(0)  # (heads, width / heads, width)
+        q = torch.einsum("bi,hji->bhj", query, Wq)
+        scores = keys @ torch.einsum("bhj,hji->bih", q, Wk)  # (B, keys, heads)
+        row = out[self.d].unflatten(0, (self.options.heads, -1))  # (heads, width / heads)
+        values = keys @ torch.einsum("hj,hji->ih", row, Wv)  # (B, keys, heads)
+        if gram is None:
+            return (scores * values).sum(dim=(1, 2))
+        return (scores * (gram @ values)).sum(dim=(1, 2)) + query[:, self.d]
+
+    def _divisor(self, n: int) -> float:
+        if self.options.scaling == "head_size":
+            return math.sqrt(self.options.width / self.options.heads)
+        return float(n + self.options.query_as_key)
+
+    def _normalised(self, h: Tensor) -> Tensor:
+        epsilon = self.options.layer_norm
+        return h if epsilon is None else functional.layer_norm(h, h.shape[-1:], eps=epsilon)
+
+    def _clipped(self, h: Tensor) -> Tensor:
+        bound = self.options.clip
+        return h if bound is None else h.clamp(-bound, bound)
+
+    def transformer(self) -> Transformer:
+        """Return the same function as a ``Transformer`` on raw tokens, with ``pack(A, y, a_test)`` and output y_hat.
+
+        The input scale s moves into the weights: eq:TF is cubic in H, so that a factor s on H is a factor s^2 on the
+        heads' output; with LayerNorm, which undoes it, 1 / s there and 1 / s^2 on the epsilon.
+        """
+        options, D, d = self.options, self.options.width, self.d
+        s = options.input_scale
+        attention = AttentionOptions(
+            average=options.scaling == "keys",
+            layer_norm=None if options.layer_norm is None else options.layer_norm / s**2,
+            query_as_key=options.query_as_key,
+            clip=None if options.clip is None else options.clip / s,
+        )
+        factor = (s**2 if options.layer_norm is None else 1 / s) / (1.0 if attention.average else self._divisor(0))
+        spare = {"scratch": D - d - 1} if D > d + 1 else {}
+        layers = [
+            Layer(self._heads(qkv, factor * out), label=f"layer {i + 1}", options=attention)
+            for i, (qkv, out) in enumerate(zip(self.qkv.detach(), self.out.detach(), strict=True))
+        ]
+        model = Transformer(Layout(x=d, y=1, **spare), layers, _packing(d))
+        return model.to(dtype=self.qkv.dtype, device=self.qkv.device)
+
+    def _heads(self, qkv: Tensor, out: Tensor) -> list[Head]:
+        def dense(weight: Tensor) -> Dense:
+            return Dense(weight.clone(), trainable=True)
+
+        count = self.options.heads
+        parts = zip(out.chunk(count, dim=1), *(w.chunk(count) for w in qkv), strict=True)
+        return [Head(dense(o), dense(v), dense(k), dense(q)) for o, q, k, v in parts]
+
+
+def _packing(d: int) -> Packing:
+    return Packing(
+        sizes={"d": d},
+        tokens="n",
+        inputs=(
+            Input(name="A", shape=("n", "d"), block="x", place="transposed"),
+            Input(name="y", shape=("n",), block="y", place="row"),
+            Input(name="a_test", shape=("d",), block="x", place="query"),
+        ),
+        constants={},
+        outputs=(Output(name="y_hat", shape=(), block="y", place="query"),),
+    )

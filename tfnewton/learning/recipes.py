@@ -1,0 +1,94 @@
+"""How each kind of model is trained, at three sizes: smoke (seconds), default (what the book ships), paper (its steps)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple, TypeAlias
+
+from tfnewton.checks import integer
+from tfnewton.learning.configuration import TrainingConfig
+from tfnewton.learning.encoder import EncoderOptions
+from tfnewton.learning.models import LinearAttentionOptions
+from tfnewton.learning.tasks import LinearRegression, LogisticRegression
+
+__all__ = ["SIZES", "Run", "Size", "layer_norm_attention", "linear_attention", "logistic_encoder"]
+
+Size: TypeAlias = Literal["smoke", "default", "paper"]
+SIZES: tuple[Size, ...] = ("smoke", "default", "paper")
+
+_PAPER_STEPS = 100_000
+# Largest rates that train without diverging, by depth; deeper models take the last.
+_RATES_QUERY_IN = (1e-2, 1e-2, 1e-2, 4e-3, 2e-3, 1e-3)
+_RATES_QUERY_OUT = (1e-2, 1e-2, 5e-3, 6e-3, 2e-3, 2e-3)
+_LINEAR_STEPS = (2000, 3000, 4000, 5000, 6000, 8000)
+_VARIANCE = 0.002  # of all weights of a linear attention model together, divided by its layers and width
+
+
+class Run(NamedTuple):
+    """A training run and the name of its folder."""
+
+    name: str
+    config: TrainingConfig
+
+
+def linear_attention(
+    layers: int, seed: int, size: Size, query_as_key: bool = True, kappa: float = 10.0, noise: float = 0.0
+) -> Run:
+    """Linear self-attention without LayerNorm; ``layers`` at least 1."""
+    depth = min(integer("layers", layers, minimum=1), len(_LINEAR_STEPS)) - 1
+    std = math.sqrt(_VARIANCE / layers / 64)
+    config = TrainingConfig(
+        task=LinearRegression(kappa=kappa, noise=noise),
+        model=LinearAttentionOptions(layers=layers, query_as_key=query_as_key, init=std, init_out=std),
+        seed=seed,
+        steps=_LINEAR_STEPS[depth],
+        learning_rate=(_RATES_QUERY_IN if query_as_key else _RATES_QUERY_OUT)[depth],
+        clip=1.0 if layers <= 3 else 0.1,
+    )
+    return Run(f"lsa-{layers}-{_setting(query_as_key, kappa, noise)}-seed{seed}", _sized(config, size))
+
+
+def layer_norm_attention(
+    layers: int, seed: int, size: Size, query_as_key: bool = True, kappa: float = 10.0, noise: float = 0.0
+) -> Run:
+    """Linear self-attention with LayerNorm; ``layers`` at least 1."""
+    integer("layers", layers, minimum=1)
+    config = TrainingConfig(
+        task=LinearRegression(kappa=kappa, noise=noise),
+        model=LinearAttentionOptions(
+            layers=layers, query_as_key=query_as_key, layer_norm=1e-5, init=0.05, init_out=0.05 / math.sqrt(2 * layers)
+        ),
+        seed=seed,
+        steps=3000 if layers <= 8 else 5000,
+        learning_rate=1e-3,
+        bf16=0.85,
+    )
+    return Run(f"ln-{layers}-{_setting(query_as_key, kappa, noise)}-seed{seed}", _sized(config, size))
+
+
+def logistic_encoder(layers: int, seed: int, size: Size, mu: float = 0.1, kappa: float = 10.0) -> Run:
+    """The encoder that predicts the weights of damped Newton's method; ``layers`` at least 1."""
+    integer("layers", layers, minimum=1)
+    config = TrainingConfig(
+        task=LogisticRegression(mu=mu, kappa=kappa),
+        model=EncoderOptions(layers=layers),
+        seed=seed,
+        steps=2500,
+        learning_rate=1e-3,
+        evaluate_every=100,
+        validation=1024,
+    )
+    return Run(f"logistic-{layers}-mu{mu:g}-kappa{kappa:g}-seed{seed}", _sized(config, size))
+
+
+def _setting(query_as_key: bool, kappa: float, noise: float) -> str:
+    return f"{'in' if query_as_key else 'out'}-kappa{kappa:g}-noise{noise:g}"
+
+
+def _sized(config: TrainingConfig, size: Size) -> TrainingConfig:
+    changes: dict[Size, dict[str, int]] = {
+        "smoke": {"steps": 20, "batch": 16, "evaluate_every": 10, "validation": 64},
+        "default": {},
+        "paper": {"steps": _PAPER_STEPS, "batch": 2000, "evaluate_every": 1000},
+    }
+    return config.model_copy(update=changes[size])

@@ -1,0 +1,134 @@
+"""Run folders: one process at a time, checkpoints that are whole or refused, and the one before the last kept.
+
+A checkpoint is a safetensors file whose metadata holds a JSON state and a SHA-256 of state and tensors. It is written
+beside its place and renamed, so a crash at any moment leaves a whole file; the file that it replaces becomes the
+``previous`` one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from tfnewton.checkpoint import write_atomically
+
+__all__ = ["Checkpoint", "RunFolder", "read_checkpoint"]
+
+_STATE, _DIGEST = "state", "sha256"
+
+
+class Checkpoint(NamedTuple):
+    """Tensors by name and whatever else JSON can hold."""
+
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+
+    def to_bytes(self) -> bytes:
+        text = json.dumps(self.state)
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
+        return to_bytes(tensors, metadata={_STATE: text, _DIGEST: _digest(tensors, text)})
+
+
+def _digest(tensors: dict[str, Tensor], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode())
+        digest.update(tensors[name].numpy().tobytes())
+    return digest.hexdigest()
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Return the checkpoint at ``path``; ValueError names the file if it is truncated, edited or of another kind."""
+    try:
+        with safe_open(path, framework="pt") as handle:
+            metadata = handle.metadata() or {}
+            tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118  (not a mapping)
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path}: not a whole checkpoint ({error})") from error
+    if not {_STATE, _DIGEST} <= metadata.keys():
+        raise ValueError(f"{path}: a safetensors file, but not a checkpoint")
+    if metadata[_DIGEST] != _digest(tensors, metadata[_STATE]):
+        raise ValueError(f"{path}: edited or damaged, its checksum does not fit")
+    return Checkpoint(tensors, json.loads(metadata[_STATE]))
+
+
+class RunFolder:
+    """The folder of one run: config.json, history.csv, environment.json and checkpoints in two generations each."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._refused: set[Path] = set()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder against other processes; the lock dies with the process.
+
+        Raises RuntimeError when another process holds it, PermissionError when the folder cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise PermissionError(f"{self.path}: the run folder cannot be written ({error.strerror})") from error
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RuntimeError(f"{self.path}: another process is training in this run folder") from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def write(self, name: str, data: str | bytes) -> None:
+        """Write the file ``name`` atomically; OSError says what could not be written, and the old file stays."""
+        target = self.path / name
+        try:
+            write_atomically(target, data.encode() if isinstance(data, str) else data)
+        except OSError as error:
+            raise OSError(
+                error.errno, f"{target}: cannot be written ({error.strerror}); what was there before is unharmed"
+            ) from error
+
+    def save(self, name: str, checkpoint: Checkpoint) -> None:
+        """Write the checkpoint ``name``, such as "last"; the file that was there becomes its previous generation."""
+        current, previous = self._generations(name)
+        fresh = f"{name}.new.safetensors"
+        self.write(fresh, checkpoint.to_bytes())
+        if current.exists() and current not in self._refused:  # a damaged file must not replace a whole one
+            current.replace(previous)
+        (self.path / fresh).replace(current)
+        self._refused.discard(current)
+
+    def load(self, name: str) -> Checkpoint | None:
+        """Return the newest whole checkpoint ``name``, None if there never was one.
+
+        Warns of each damaged file by name; ValueError if there are files and none is whole.
+        """
+        faults = []
+        for path in (p for p in self._generations(name) if p.exists()):
+            try:
+                checkpoint = read_checkpoint(path)
+            except ValueError as error:
+                faults.append(str(error))
+                self._refused.add(path)
+                continue
+            for fault in faults:
+                warnings.warn(f"{fault}; using {path}", stacklevel=2)
+            return checkpoint
+        if faults:
+            raise ValueError(f"no whole checkpoint {name!r} is left: {'; '.join(faults)}")
+        return None
+
+    def _generations(self, name: str) -> tuple[Path, Path]:
+        return self.path / f"{name}.safetensors", self.path / f"{name}.previous.safetensors"

@@ -1,0 +1,235 @@
+"""The training loop: resumable to the last bit, safe against crashes and divergence.
+
+A run folder holds
+
+- ``config.json``: the TrainingConfig; ``environment.json``: the versions of each session that worked on the run;
+- ``history.csv``: one line an evaluation;
+- ``last.safetensors`` and ``best.safetensors``: weights, optimiser and generator, each with its ``previous`` generation;
+- ``weights.safetensors``: the best weights, written when the run is complete.
+
+All randomness of the data comes from one generator whose state is in the checkpoint, and every decision depends on what
+is in there, so that a run killed anywhere ends, resumed on the same machine and number of threads, in the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import tfnewton
+from tfnewton.learning.configuration import Model, TrainingConfig, build, check_same, read_config
+from tfnewton.learning.runs import Checkpoint, RunFolder
+from tfnewton.learning.tasks import Prompts, generator
+
+__all__ = ["Report", "train"]
+
+_MAX_RESTARTS = 10
+_COLUMNS = ("step", "learning_rate", "training_loss", "validation_mean", "validation_median", "restarts", "seconds")
+
+
+class Report(Protocol):
+    """Told of each step: its number, the training loss and the learning rate."""
+
+    def __call__(self, step: int, loss: float, rate: float) -> None: ...
+
+
+def train(
+    config: TrainingConfig, folder: str | Path, report: Report | None = None, device: str = "cpu"
+) -> dict[str, Any]:
+    """Train, or go on training, in ``folder`` until ``config.steps``; return the state of the best checkpoint.
+
+    A loss that is not finite takes the run back to its best checkpoint with half the learning rate. SIGINT and
+    SIGTERM finish the step, save and raise KeyboardInterrupt.
+
+    Raises:
+        ValueError: the folder holds a run with another config, or no whole checkpoint is left.
+        RuntimeError: another process trains there, or the loss keeps diverging.
+        OSError: the folder cannot be written; what was saved before is unharmed.
+    """
+    run = RunFolder(folder)
+    with run.locked():
+        if (run.path / "config.json").exists():
+            check_same(read_config(run.path / "config.json"), config, run.path)
+        else:
+            run.write("config.json", config.model_dump_json(indent=2))
+        trainer = _Trainer(config, run, device)
+        trainer.prepare()
+        with _stop_signals() as stopped:
+            while trainer.step < config.steps:
+                if stopped:
+                    trainer.save("last")
+                    raise KeyboardInterrupt(f"stopped at step {trainer.step}; saved in {run.path}")
+                loss = trainer.advance()
+                if report is not None:
+                    report(trainer.step, loss, trainer.rate())
+        return trainer.finish()
+
+
+class _Trainer:
+    """The state of one run between two steps."""
+
+    def __init__(self, config: TrainingConfig, run: RunFolder, device: str) -> None:
+        self.config, self.run, self.device = config, run, device
+        self.model: Model = build(config, generator(config.seed, "initial weights")).to(device)
+        self.optimiser = torch.optim.AdamW(
+            self.model.parameters(), betas=config.betas, weight_decay=config.weight_decay, fused=True
+        )
+        self.source = generator(config.seed, "training", device)
+        self.validation = config.task.sample(generator(config.seed, "validation", device), config.validation)
+        self.step, self.factor, self.best, self.seconds = 0, 1.0, math.inf, 0.0
+        self.restarts: list[dict[str, float]] = []
+        self.history: list[list[float]] = []
+        self.losses: list[float] = []  # of the steps since the last evaluation
+        self._clock = time.monotonic()
+
+    def prepare(self) -> None:
+        """Go to the last checkpoint, or make the first."""
+        checkpoint = self.run.load("last")
+        if checkpoint is not None:
+            self._restore(checkpoint)
+        _record_environment(self.run, self.step)
+        if checkpoint is None:
+            self._evaluate()
+
+    def rate(self) -> float:
+        return self.factor * self.config.rate(self.step)
+
+    def advance(self) -> float:
+        """Take one step, or go back to the best checkpoint; return the training loss."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.rate()
+        curriculum, task = self.config.curriculum, self.config.task
+        stage = task if curriculum is None else curriculum.stage(task, self.step)
+        loss = self._loss(stage.sample(self.source, self.config.batch))
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        bound = math.inf if self.config.clip is None else self.config.clip
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), bound)
+        value = loss.item()
+        if not (math.isfinite(value) and math.isfinite(norm.item())):
+            self._go_back()
+            return value
+        self.optimiser.step()
+        self.step += 1
+        self.losses.append(value)
+        if self.step % self.config.evaluate_every == 0 or self.step == self.config.steps:
+            self._evaluate()
+        return value
+
+    def _loss(self, prompts: Prompts) -> Tensor:
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.step < self.config.bf16 * self.config.steps):
+            prediction = self.model(prompts)
+        return (prediction.float() - prompts.target).square().mean()
+
+    def _evaluate(self) -> None:
+        with torch.no_grad():
+            errors = (self.model(self.validation) - self.validation.target).square()
+        errors = errors.flatten(1).mean(1) if errors.ndim > 1 else errors
+        mean, median = errors.mean().item(), errors.median().item()
+        training = sum(self.losses) / len(self.losses) if self.losses else math.nan
+        self.losses = []
+        self._tick()
+        self.history.append([self.step, self.rate(), training, mean, median, len(self.restarts), self.seconds])
+        if mean < self.best or not math.isfinite(self.best):
+            self.best = mean
+            self.save("best")
+        self.save("last")
+        lines = [",".join(_COLUMNS), *(",".join(f"{value:.6g}" for value in row) for row in self.history)]
+        self.run.write("history.csv", "\n".join(lines) + "\n")
+
+    def _go_back(self) -> None:
+        """Return to the best checkpoint with half the rate and fresh data; saved at once, so that it happens once."""
+        failed = {"step": self.step, "factor": self.factor / 2.0}
+        restarts, source = [*self.restarts, failed], self.source.get_state()
+        if len(restarts) > _MAX_RESTARTS:
+            raise RuntimeError(f"{self.run.path}: the loss was not finite at step {self.step}, after {_MAX_RESTARTS} restarts")
+        checkpoint = self.run.load("best")
+        if checkpoint is None:
+            raise RuntimeError(f"{self.run.path}: no best checkpoint to go back to")
+        self._restore(checkpoint)
+        self.source.set_state(source)
+        self.restarts, self.factor = restarts, failed["factor"]
+        self.save("last")
+
+    def save(self, name: str) -> None:
+        self._tick()
+        tensors = {f"model.{key}": value for key, value in self.model.state_dict().items()}
+        for key, parameter in self.model.named_parameters():
+            tensors |= {f"optimiser.{key}.{k}": v for k, v in self.optimiser.state.get(parameter, {}).items()}
+        tensors["generator"] = self.source.get_state()
+        names = ("step", "factor", "best", "seconds", "restarts", "history", "losses")
+        self.run.save(name, Checkpoint(tensors, {key: getattr(self, key) for key in names}))
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        tensors = checkpoint.tensors
+        self.model.load_state_dict({key: tensors[f"model.{key}"] for key in self.model.state_dict()})
+        self.optimiser.state.clear()
+        for key, parameter in self.model.named_parameters():
+            prefix = f"optimiser.{key}."
+            state = {k.removeprefix(prefix): v.to(self.device) for k, v in tensors.items() if k.startswith(prefix)}
+            if state:
+                self.optimiser.state[parameter] = state
+        self.source.set_state(tensors["generator"])
+        for name, value in checkpoint.state.items():
+            setattr(self, name, value)
+        self._clock = time.monotonic()
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        self.seconds += now - self._clock
+        self._clock = now
+
+    def finish(self) -> dict[str, Any]:
+        """Write the best weights on their own and return the state that goes with them."""
+        best = self.run.load("best")
+        if best is None:
+            raise ValueError(f"{self.run.path}: no best checkpoint")
+        weights = {k.removeprefix("model."): v for k, v in best.tensors.items() if k.startswith("model.")}
+        self.run.write("weights.safetensors", Checkpoint(weights, self.config.model_dump(mode="json")).to_bytes())
+        return {key: best.state[key] for key in ("step", "best")} | {"restarts": self.restarts, "seconds": self.seconds}
+
+
+def _record_environment(run: RunFolder, step: int) -> None:
+    path = run.path / "environment.json"
+    sessions = json.loads(path.read_text()) if path.exists() else []
+    sessions.append(
+        {
+            "from_step": step,
+            "threads": torch.get_num_threads(),
+            "machine": platform.machine(),
+            "versions": {
+                "tfnewton": tfnewton.__version__,
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+                "python": platform.python_version(),
+            },
+        }
+    )
+    run.write("environment.json", json.dumps(sessions, indent=2))
+
+
+@contextmanager
+def _stop_signals() -> Iterator[list[int]]:
+    """Yield a list that SIGINT and SIGTERM append to, so that a step is never cut in two."""
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread only
+        yield received
+        return
+    old = {number: signal.signal(number, lambda s, _: received.append(s)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
