@@ -53,3 +53,8 @@ def gradient_descent(A: np.ndarray, y: np.ndarray, w: np.ndarray, steps: int, ra
 def norm(X: np.ndarray) -> float:
     """Spectral norm of a matrix, Euclidean norm of a vector."""
     return float(np.linalg.norm(X, 2))
+
+
+def regression_inputs(d: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A of condition number ten and norm one, y and a_test."""
+    return matrix(d, 10.0, rng, rows=n), rng.standard_normal(n), rng.standard_normal(d)

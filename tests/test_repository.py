@@ -143,13 +143,8 @@ def test_citation_names_this_version_and_the_paper() -> None:
     assert citation["version"] == tfnewton.__version__
     assert citation["license"] == PROJECT["license"]
     (paper,) = citation["references"]
-    assert [author["family-names"] for author in paper["authors"]] == [
-        "Giannou",
-        "Yang",
-        "Wang",
-        "Papailiopoulos",
-        "Lee",
-    ]
+    names = [author["family-names"] for author in paper["authors"]]
+    assert names == ["Giannou", "Yang", "Wang", "Papailiopoulos", "Lee"]
     assert (paper["volume"], paper["start"], paper["end"], paper["year"]) == ("258", "4843", "4851", 2025)
     assert "2403.03183" in str(paper["identifiers"])
 
@@ -167,7 +162,7 @@ def test_readme_names_only_commands_and_files_that_exist() -> None:
 
 def test_no_text_names_a_path_of_one_machine() -> None:
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, cwd=ROOT)
-    files = [ROOT / line for line in listed.stdout.splitlines()] or [path for path in MODULES]
+    files = [ROOT / line for line in listed.stdout.splitlines()] or MODULES
     own = re.compile(r"(?<![\w.~/])/(?:home|root|work|Users|farm)/\w")
     suffixes = {".py", ".md", ".ipynb", ".yml", ".toml", ".txt", ".cff", ".json", ""}
     texts = [path for path in files if path.suffix in suffixes and path.is_file()]

@@ -12,100 +12,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tfnewton import checks
+from tfnewton.curves import SQUARE, Curve
 from tfnewton.relu import PiecewiseLinear, Product
 
-__all__ = [
-    "PROBABILITY",
-    "SCHEMES",
-    "SQUARE",
-    "VARIANCE",
-    "Curve",
-    "approximate",
-    "error_bound",
-    "interpolate",
-    "product",
-    "step_size",
-    "width_constant",
-]
+__all__ = ["SCHEMES", "approximate", "error_bound", "interpolate", "product", "width_constant"]
 
-Function = Callable[[np.ndarray], np.ndarray]
 Interval = tuple[float, float]
 
 MAX_PIECES = 2**20
 RAMP = 0.01  # a step of the staircase rises over this part of the shorter neighbouring tread
 BISECTIONS = 30
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A scalar function with its first two derivatives, each a map of float64 arrays.
-
-    ``turning`` lists the points where the curvature changes sign or ``weight`` stops being monotone: between two of
-    them the function is convex or concave. Errors are measured as weight(z) · |approximation - value|.
-    """
-
-    value: Function
-    slope: Function
-    curvature: Function
-    turning: tuple[float, ...] = ()
-    weight: Function = np.ones_like
-
-    def weighted(self, weight: Function, turning: tuple[float, ...] = ()) -> Curve:
-        """Return the same function with errors measured by ``weight``, which is monotone between ``turning``."""
-        return replace(self, weight=weight, turning=self.turning + turning)
-
-
-def _probability(z: np.ndarray) -> np.ndarray:
-    tail = np.exp(-np.abs(z))
-    return np.asarray(np.where(z > 0, tail, 1.0) / (1.0 + tail))
-
-
-def _variance(z: np.ndarray) -> np.ndarray:
-    tail = np.exp(-np.abs(z))
-    return np.asarray(tail / (1.0 + tail) ** 2)
-
-
-_INFLECTION = math.log(2.0 + math.sqrt(3.0))  # where p(1-p) = 1/6
-
-#: p(z) = 1/(1+e^z), in (0, 1): the factor of the gradient at margin z.
-PROBABILITY = Curve(
-    _probability,
-    lambda z: -_variance(z),
-    lambda z: _variance(z) * np.tanh(0.5 * z),
-    turning=(0.0,),
-)
-#: d(z) = p(1-p), even, in (0, 1/4]: the weight in the Hessian at margin z.
-VARIANCE = Curve(
-    _variance,
-    lambda z: -_variance(z) * np.tanh(0.5 * z),
-    lambda z: _variance(z) * (1.0 - 6.0 * _variance(z)),
-    turning=(-_INFLECTION, _INFLECTION),
-)
-#: z^2, of which two make a product.
-SQUARE = Curve(np.square, lambda z: 2.0 * z, lambda z: np.full_like(z, 2.0))
-
-
-def step_size(mu: float) -> Curve:
-    """Return eta(s) = 2 sqrt(mu)/(2 sqrt(mu) + sqrt(s)) on s >= 0, the damping as a function of s = lambda_f^2.
-
-    Convex and decreasing from 1, with infinite slope at 0. Raises ValueError unless mu > 0.
-    """
-    c = 2.0 * math.sqrt(checks.real("mu", mu, above=0.0))
-
-    def curvature(s: np.ndarray) -> np.ndarray:
-        root = np.sqrt(s)
-        return np.asarray(c * (c + 3.0 * root) / (4.0 * root**3 * (c + root) ** 3))
-
-    return Curve(
-        lambda s: c / (c + np.sqrt(s)),
-        lambda s: -c / (2.0 * np.sqrt(s) * (c + np.sqrt(s)) ** 2),
-        curvature,
-    )
+SWEEPS = 3
 
 
 def interpolate(curve: Curve, interval: Interval, pieces: int, scheme: str = "curvature") -> PiecewiseLinear:
@@ -157,9 +78,7 @@ def width_constant(curve: Curve, interval: Interval) -> float:
 
 def error_bound(curve: Curve, found: PiecewiseLinear) -> float:
     """Return a proved bound (in exact arithmetic) on weight · |found - curve| over the interval of ``found``."""
-    below, above = _deviation(curve, found)
-    weight = curve.weight(_stretches(curve, found))
-    return float((np.maximum(weight[1:], weight[:-1]) * np.maximum(-below, above)).max())
+    return float(_piece_errors(curve, found).max())
 
 
 def _stretches(curve: Curve, found: PiecewiseLinear) -> np.ndarray:
@@ -168,6 +87,15 @@ def _stretches(curve: Curve, found: PiecewiseLinear) -> np.ndarray:
     inside = [t for t in curve.turning if low < t < high]
     graded = low + (high - low) * np.geomspace(1e-12, 1.0, 400)[:-1]  # for the weight next to a square root
     return np.unique(np.concatenate([found.knots, inside, graded]))
+
+
+def _piece_errors(curve: Curve, found: PiecewiseLinear) -> np.ndarray:
+    """Return the bound of weight · |found - curve| on each piece."""
+    below, above = _deviation(curve, found)
+    points = _stretches(curve, found)
+    weight = curve.weight(points)
+    errors = np.maximum(weight[1:], weight[:-1]) * np.maximum(-below, above)
+    return np.asarray(np.maximum.reduceat(errors, np.searchsorted(points, found.knots[:-1])))
 
 
 def _deviation(curve: Curve, found: PiecewiseLinear) -> tuple[np.ndarray, np.ndarray]:
@@ -228,8 +156,17 @@ def _uniform(curve: Curve, interval: Interval, pieces: int) -> PiecewiseLinear:
 
 
 def _curvature(curve: Curve, interval: Interval, pieces: int) -> PiecewiseLinear:
+    """Equidistribute sqrt(weight |f''|), then correct by the measured errors.
+
+    Next to an inflection and at the start of a flat tail the pieces are too long for the leading order to hold.
+    """
     grid = _grid(interval)
-    knots = _equidistribute(grid, _bending(curve, grid), pieces)
+    mass = _bending(curve, grid)
+    knots = _equidistribute(grid, mass, pieces)
+    for _ in range(SWEEPS if pieces < len(grid) // 16 else 0):
+        error = np.sqrt(_piece_errors(curve, PiecewiseLinear(knots, curve.value(knots))))
+        mass = mass * error[np.searchsorted(knots, 0.5 * (grid[1:] + grid[:-1])) - 1]
+        knots = _equidistribute(grid, mass, pieces)
     return PiecewiseLinear(knots, curve.value(knots))
 
 
@@ -250,11 +187,13 @@ def _interval(name: str, interval: Interval) -> Interval:
 
 def _fewest(achieved: Callable[[int], float], error: float) -> int:
     """Return the smallest number of pieces with achieved(pieces) <= error, by doubling and bisection."""
-    high = 1
+    high, before = 1, math.inf
     while (reached := achieved(high)) > error:
-        if high >= MAX_PIECES:
-            raise ValueError(f"error = {error}: must be at least {reached:.2g}, which {high} pieces reach in float64")
-        high *= 2
+        rounding = high > 1024 and reached > before  # more pieces only add to it
+        if high >= MAX_PIECES or rounding:
+            best = min(reached, before)
+            raise ValueError(f"error = {error}: must be at least {best:.2g}, the best that {high} pieces do in float64")
+        high, before = 2 * high, reached
     low = high // 2
     while high - low > max(1, high // 512):
         middle = (low + high) // 2

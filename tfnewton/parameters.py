@@ -121,9 +121,17 @@ class LogisticConstruction(_Samples):
 
 
 class MainTheorem(_Samples):
-    """Chapter 08."""
+    """Chapter 08; of the breast cancer data, the first d features and n rows drawn at random."""
 
-    mu: Penalty
+    mu: Annotated[float, Field(ge=1e-3, le=10.0)]
     error: Error
     steps: Annotated[int, Field(ge=1, le=100)]
     dataset: Literal["synthetic", "breast_cancer"]
+
+    @model_validator(mode="after")
+    def _within_the_data(self) -> Self:
+        if self.dataset == "breast_cancer" and self.d > 30:
+            raise ValueError(f"d = {self.d}: must be at most 30, the features of the breast cancer data")
+        if self.dataset == "breast_cancer" and self.n > 569:
+            raise ValueError(f"n = {self.n}: must be at most 569, the rows of the breast cancer data")
+        return self

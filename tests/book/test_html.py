@@ -41,8 +41,7 @@ def addresses(page: Path) -> list[tuple[Tag, str]]:
     return [
         (tag, str(tag[attribute]))
         for attribute in ("href", "src", "data")
-        for tag in parse(page).find_all(attrs={attribute: True})
-        if isinstance(tag, Tag)
+        for tag in parse(page).select(f"[{attribute}]")
     ]
 
 
@@ -83,9 +82,8 @@ def test_links_and_anchors_resolve(page: Path) -> None:
         if parts.scheme or parts.netloc:
             continue
         target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
-        if not target.is_file() or (
-            parts.fragment and target.suffix == ".html" and unquote(parts.fragment) not in ids(target)
-        ):
+        anchored = parts.fragment != "" and target.suffix == ".html"
+        if not target.is_file() or (anchored and unquote(parts.fragment) not in ids(target)):
             broken.append(address)
     assert not broken
 

@@ -20,7 +20,8 @@ each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path
 
 
 def read(path: Path) -> NotebookNode:
-    return nbformat.read(path, as_version=4)
+    notebook: NotebookNode = nbformat.read(path, as_version=4)
+    return notebook
 
 
 def code_cells(path: Path) -> list[NotebookNode]:
@@ -33,6 +34,10 @@ def texts(path: Path) -> Iterator[str]:
         for output in cell.outputs:
             yield output.get("text", "")
             yield from (value for kind, value in output.get("data", {}).items() if kind.startswith("text/"))
+
+
+def has_image(output: NotebookNode) -> bool:
+    return any(kind.startswith("image/") for kind in output.get("data", {}))
 
 
 def test_there_are_chapters() -> None:
@@ -102,9 +107,7 @@ def test_one_title_and_it_comes_first(path: Path) -> None:
 @each_notebook
 def test_figures_have_alternative_text_caption_and_name(path: Path) -> None:
     for cell in code_cells(path):
-        images = [
-            output for output in cell.outputs if any(kind.startswith("image/") for kind in output.get("data", {}))
-        ]
+        images = [output for output in cell.outputs if has_image(output)]
         if not images:
             continue
         assert len(images) == 1, "one figure a cell"
@@ -120,7 +123,7 @@ def test_figures_are_backed_by_printed_numbers(path: Path) -> None:
     cells = code_cells(path)
     printed = [any(re.search(r"\d", output.get("text", "")) for output in cell.outputs) for cell in cells]
     for number, cell in enumerate(cells):
-        if any(kind.startswith("image/") for output in cell.outputs for kind in output.get("data", {})):
+        if any(map(has_image, cell.outputs)):
             assert any(printed[max(number - 1, 0) : number + 2]), f"nothing printed beside: {cell.source}"
 
 

@@ -13,7 +13,7 @@ from tfnewton.packing import Input, Output, Packing
 from tfnewton.theory.error_budget import ErrorBudget, ReluLayers, error_budget
 from tfnewton.transformer import Transformer
 
-__all__ = ["budget_for", "damped_newton", "predict", "scale_rows"]
+__all__ = ["budget_for", "damped_newton", "largest_iterate", "predict", "scale_rows"]
 
 
 def damped_newton(
@@ -53,7 +53,7 @@ def damped_newton(
     if n < d:
         raise ValueError(f"n = {n}: must be at least d = {d}, the identity block needs d tokens")
     if relu_width is None:
-        budget = error_budget(d, mu, error, radius=_largest_iterate(mu))
+        budget = error_budget(d, mu, error, radius=largest_iterate(mu))
     else:
         budget = budget_for(d, mu, relu_width, scheme)
     k = budget.inversion_steps if inversion_steps is None else integer("inversion_steps", inversion_steps, minimum=0)
@@ -62,7 +62,7 @@ def damped_newton(
     return Transformer(blocks.layout(), one_step * steps, _packing(d, n, mu))
 
 
-def _largest_iterate(mu: float) -> float:
+def largest_iterate(mu: float) -> float:
     """Return a bound on the norm of all iterates from ||x0|| <= C = sqrt(2 ln 2/mu), on which the loss decreases.
 
     f(x0) <= ln(1 + e^C) + ln 2 and (mu/2)||x||^2 <= f(x).
@@ -97,7 +97,7 @@ def budget_for(d: int, mu: float, relu_width: int, scheme: str = "curvature") ->
     relu_width = integer("relu_width", relu_width, minimum=1)
 
     def budget(error: float) -> ErrorBudget:
-        return error_budget(d, mu, error, radius=_largest_iterate(mu))
+        return error_budget(d, mu, error, radius=largest_iterate(mu))
 
     def units(error: float) -> int:
         return _widest(budget(error).layers(scheme), d)

@@ -29,44 +29,42 @@ def _steps(axes: Axes) -> None:
 
 
 def dampings(gaps: Mapping[str, Array]) -> Figure:
-    """Return f(x_t) - min f against the step, one curve a damping ("paper", "sharp", "full")."""
-    figure, (ax,) = panels()
+    """Return f(x_t) - min f against the step, one curve a damping ("paper", "sharp", "full"), down to roundoff."""
+    figure, (ax,) = panels(height=3.0)
     for name, gap in gaps.items():
-        values = np.maximum(np.asarray(gap), _LEAST)
+        values = np.asarray(gap)
+        last = int(np.argmax(values < 1e-14)) or len(values)
+        values = values[:last]
         ax.semilogy(values, **_measured(_MARKERS[name]), markevery=max(1, len(values) // 25))
-        at = int(np.argmax(values < values[0] ** 0.4 * _LEAST**0.6)) or len(values) - 1
+        at = len(values) - 1
         label(ax, at, values[at], name, {"color": "0.2"}, xytext=(6, 2))
+    ax.margins(x=0.12)
     ax.set_ylabel("$f(x_t) - \\min f$")
     _steps(ax)
     return finish(figure)
 
 
-def phases(
-    gap: Array, gap_bound: Array, decrement: Array, decrement_bound: Array, quadratic: Array, threshold: float
-) -> Figure:
-    """Return the gap of g (above) and the decrement (below) of one run against the step, under their bounds.
+def phases(gap: tuple[Array, Array, Array], decrement: tuple[Array, Array, Array], threshold: float) -> Figure:
+    """Return gap of g (above) and decrement (below) of one run against the step, under their bounds.
 
-    All (steps + 1,); a bound is infinite where nothing is claimed. ``threshold`` is where the phases meet.
+    ``gap`` is measured, bounded by phase I and by phase II; ``decrement`` is measured, bounded finely and by the
+    quadratic form; all (steps + 1,), infinite where nothing is claimed. ``threshold`` is where the phases meet.
     """
-    figure, (above, below) = panels(rows=2, height=2.9)
-    every = max(1, len(np.asarray(gap)) // 25)
-    above.semilogy(_drawn(gap_bound), **BOUND)
-    above.semilogy(_drawn(gap), **_measured("o"), markevery=every)
+    figure, axes = panels(rows=2, height=2.6)
+    for ax, (measured, first, second) in zip(axes, (gap, decrement), strict=True):
+        ax.semilogy(_drawn(first), **BOUND)
+        ax.semilogy(_drawn(second), **(BOUND | {"linestyle": "-."}))
+        ax.semilogy(_drawn(measured), **_measured("o"), markevery=max(1, len(np.asarray(measured)) // 25))
+        _steps(ax)
+    above, below = axes
     above.set_ylabel("gap  $g(x_t) - \\min g$")
-    last = int(np.flatnonzero(np.isfinite(np.asarray(gap_bound)))[-1])
-    label(above, last, _drawn(gap_bound)[last], "phase I bound", BOUND, xytext=(4, 2))
-    below.semilogy(_drawn(decrement_bound), **BOUND)
-    below.semilogy(_drawn(quadratic), **(BOUND | {"linestyle": "-."}))
-    below.semilogy(_drawn(decrement), **_measured("o"), markevery=every)
+    below.set_ylabel("decrement  $\\lambda(x_t)$")
     below.axhline(threshold, color="0.6", linewidth=0.8)
     label(below, 0, threshold, "1/6", {"color": "0.3"}, xytext=(0, 2))
-    claimed = np.flatnonzero(np.isfinite(np.asarray(decrement_bound)))
-    if claimed.size:
-        at = int(claimed[len(claimed) // 2])
-        label(below, at, _drawn(decrement_bound)[at], "phase II bound", BOUND, xytext=(4, 5))
-    below.set_ylabel("decrement  $\\lambda(x_t)$")
-    for ax in (above, below):
-        _steps(ax)
+    for ax, bound, at, text in ((above, gap[1], -1, "phase I"), (below, decrement[1], 0, "phase II")):
+        claimed = np.flatnonzero(np.isfinite(np.asarray(bound)))
+        if claimed.size:
+            label(ax, claimed[at], _drawn(bound)[claimed[at]], text, BOUND, xytext=(5, 1))
     return finish(figure)
 
 
@@ -81,7 +79,7 @@ def accuracy(errors: Array, measured: Array, proved: Array, printed: Array) -> F
     x = np.asarray(errors)
     figure, (ax,) = panels(height=3.8)
     ax.loglog(x, np.asarray(printed), **(PRINTED | {"marker": None, "linewidth": 2.2}))
-    label(ax, x[0], float(np.asarray(printed)[0]), "printed order", PRINTED, xytext=(0, 8))
+    label(ax, x[0], float(np.asarray(printed)[0]), "printed order", PRINTED, xytext=(0, 24))
     ax.loglog(x, _drawn(proved), **BOUND)
     ax.loglog(x, np.asarray(measured), **(REFERENCE | {"marker": "o", "markersize": 5.0, "linestyle": "none"}))
     middle = len(x) // 2
@@ -95,14 +93,14 @@ def accuracy(errors: Array, measured: Array, proved: Array, printed: Array) -> F
         ha="right",
     )
     slope_triangle(ax, x[middle], float(np.asarray(measured)[middle]) / 4, 1.0, factor=8.0)
-    slope_triangle(ax, x[1], float(np.asarray(printed)[1]) / 4, 0.5, factor=8.0)
+    slope_triangle(ax, x[middle], 6 * float(np.asarray(printed)[middle]), 0.5, factor=8.0)
     ax.set(xlabel="error of each step  $\\epsilon$", ylabel="distance left  $\\|x_t - x^*\\|$")
     return finish(figure)
 
 
 def growth(norms: Mapping[float, Sequence[float]], printed_from: float) -> Figure:
     """Return ||x_t|| against t on logarithmic axes, one curve a penalty mu; red where the printed lemma fails."""
-    figure, (ax,) = panels()
+    figure, (ax,) = panels(height=3.0)
     for mu, curve in norms.items():
         t = np.arange(len(curve))[1:]
         fails = mu >= printed_from
@@ -116,13 +114,16 @@ def growth(norms: Mapping[float, Sequence[float]], printed_from: float) -> Figur
 
 def cycle(paths: Mapping[str, Array], minimizer: float) -> Figure:
     """Return x_t of one-dimensional runs against t, one curve a damping, on a symmetric logarithmic axis."""
-    figure, (ax,) = panels()
+    figure, (ax,) = panels(height=3.0)
     for name, path in paths.items():
         values = np.asarray(path)
-        ax.plot(values, **_measured(_MARKERS[name]), markevery=max(1, len(values) // 25))
-        label(ax, 1, float(values[1]), name, {"color": "0.2"}, xytext=(6, 4))
+        ax.plot(values, **(_measured(_MARKERS[name]) | {"linewidth": 0.8}), markevery=max(1, len(values) // 25))
+    for name, at, offset in (("full", 7, (10, -4)), ("sharp", 22, (0, 8)), ("paper", 40, (0, -16))):
+        at = min(at, len(np.asarray(paths[name])) - 1)
+        label(ax, at, float(np.asarray(paths[name])[at]), name, {"color": "0.2"}, xytext=offset)
     ax.axhline(minimizer, **BOUND)
     ax.set_yscale("symlog", linthresh=10.0)
+    ax.set_ylim(-400.0, 20000.0)
     ax.set_ylabel("iterate $x_t$")
     _steps(ax)
     return finish(figure)

@@ -120,7 +120,7 @@ def symbol(name: str) -> str:
 
 def pretty(line: str) -> str:
     """Return a layer's line for display: arrows, minus signs and Greek letters, one assignment a line."""
-    signs = {"<-": "←", "-": "−", "^T": "ᵀ", "eps": "ε", "mu": "μ", "eta": "η", "; ": "\n", ", ": "\n"}
+    signs = {"<-": "←", "-": "−", "^T": "ᵀ", "eps": "ε", "mu": "μ", "eta": "η", "alpha": "α", "; ": "\n", ", ": "\n"}
     signs["a_test"] = "$a_\\mathrm{test}$"
     for plain, sign in signs.items():
         line = line.replace(plain, sign)

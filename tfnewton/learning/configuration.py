@@ -64,9 +64,7 @@ class TrainingConfig(Record):
         if step < rising:
             return self.learning_rate * (step + 1) / math.ceil(rising)
         done = (step - rising) / (self.steps - rising)
-        return self.learning_rate * (
-            self.final_rate + (1.0 - self.final_rate) * 0.5 * (1.0 + math.cos(math.pi * done))
-        )
+        return self.learning_rate * (self.final_rate + (1.0 - self.final_rate) * 0.5 * (1.0 + math.cos(math.pi * done)))
 
 
 def build(config: TrainingConfig, source: Generator) -> Model:

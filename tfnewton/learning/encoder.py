@@ -1,4 +1,4 @@
-"""The encoder of the logistic experiments: pre-LayerNorm blocks with softmax attention over all tokens and a GELU MLP."""
+"""The encoder of the logistic experiments: pre-LayerNorm blocks of softmax attention over all tokens and a GELU MLP."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ class Block(nn.Module):
         return result
 
     def _by_head(self, part: Tensor) -> Tensor:
-        return part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return part.view(*part.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 class Encoder(nn.Module):
-    """Reads n tokens (x_i, y_i) and a learned read-out token, from which the weights of the regression are predicted."""
+    """Reads n tokens (x_i, y_i) and a learned read-out token, from which it predicts the weights of the regression."""
 
     def __init__(self, options: EncoderOptions, d: int, source: Generator) -> None:
         super().__init__()

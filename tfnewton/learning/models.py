@@ -1,13 +1,14 @@
-"""The two models of section 6: linear self-attention, with or without LayerNorm, and an encoder for logistic regression.
+"""Linear self-attention, with or without LayerNorm, as trained in section 6.
 
-Linear attention reads one prompt as n tokens (x_i, y_i) and a query token (x_query, 0) in the first d + 1 of ``width``
+It reads one prompt as n tokens (x_i, y_i) and a query token (x_query, 0) in the first d + 1 of ``width``
 rows, and its prediction is what the query token's y row holds after the last layer. A learned embedding of full
 column rank would be the same model in another basis. ``LinearAttention.transformer`` is the package's ``Transformer``
 with the same function.
 
-**The Gram form.** Without LayerNorm and clipping, H = T^T Z all along: Z (d + 1, n + 1) are the tokens, and T (d + 1, width)
-depends on them only through G = Z_k Z_k^T / (number of keys), with Z_k the tokens that are keys. For if H = T^T Z, then
-V H_k (K H_k)^T Q H = (V T^T) G (K T^T)^T Q T^T Z. So d + 1 columns do the work of n + 1 tokens, exactly.
+**The Gram form.** Without LayerNorm and clipping, H = T^T Z all along, where Z (d + 1, n + 1) are the tokens and
+T (d + 1, width) depends on them only through G = Z_k Z_k^T / (number of keys), Z_k being the tokens that are keys.
+For if H = T^T Z, then V H_k (K H_k)^T Q H = (V T^T) G (K T^T)^T Q T^T Z: again a matrix times Z. So d + 1 columns do
+the work of n + 1 tokens, exactly.
 Both forms compute of the last layer only what the prediction reads: one query and one row of the output.
 """
 
@@ -163,7 +164,7 @@ class LinearAttention(nn.Module):
             clip=None if options.clip is None else options.clip / s,
         )
         factor = (s**2 if options.layer_norm is None else 1 / s) / (1.0 if attention.average else self._divisor(0))
-        spare = {"scratch": D - d - 1} if D > d + 1 else {}
+        spare = {"scratch": D - d - 1} if d + 1 < D else {}
         layers = [
             Layer(self._heads(qkv, factor * out), label=f"layer {i + 1}", options=attention)
             for i, (qkv, out) in enumerate(zip(self.qkv.detach(), self.out.detach(), strict=True))

@@ -1,4 +1,4 @@
-"""How each kind of model is trained, at three sizes: smoke (seconds), default (what the book ships), paper (its steps)."""
+"""How each kind of model is trained, in three sizes: smoke (seconds), default (what the book ships), paper (its steps)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAPER_STEPS = 100_000
 # Largest rates that train without diverging, by depth; deeper models take the last.
 _RATES_QUERY_IN = (1e-2, 1e-2, 1e-2, 4e-3, 2e-3, 1e-3)
 _RATES_QUERY_OUT = (1e-2, 1e-2, 5e-3, 6e-3, 2e-3, 2e-3)
-_LINEAR_STEPS = (2000, 3000, 4000, 5000, 6000, 8000)
+_LINEAR_STEPS = (2000, 3000, 4000, 6000, 8000, 10_000)
 _VARIANCE = 0.002  # of all weights of a linear attention model together, divided by its layers and width
 
 

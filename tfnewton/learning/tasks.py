@@ -50,7 +50,7 @@ class LinearPrompts(NamedTuple):
 
 
 class LogisticPrompts(NamedTuple):
-    """Prompts of logistic regression: x (B, n, d), labels y (B, n) of -1 and 1, target (B, d), the regularised weights."""
+    """Prompts of logistic regression: x (B, n, d), labels y (B, n) of -1 and 1, target weights (B, d)."""
 
     x: Tensor
     y: Tensor

@@ -4,7 +4,7 @@ A run folder holds
 
 - ``config.json``: the TrainingConfig; ``environment.json``: the versions of each session that worked on the run;
 - ``history.csv``: one line an evaluation;
-- ``last.safetensors`` and ``best.safetensors``: weights, optimiser and generator, each with its ``previous`` generation;
+- ``last.safetensors``, ``best.safetensors``: weights, optimiser, generator; each with its ``previous`` generation;
 - ``weights.safetensors``: the best weights, written when the run is complete.
 
 All randomness of the data comes from one generator whose state is in the checkpoint, and every decision depends on what
@@ -17,6 +17,7 @@ import json
 import math
 import platform
 import signal
+import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -35,8 +36,12 @@ from tfnewton.learning.tasks import Prompts, generator
 
 __all__ = ["Report", "train"]
 
+_PATIENCE = 20  # steps in a row without a finite gradient
 _MAX_RESTARTS = 10
-_COLUMNS = ("step", "learning_rate", "training_loss", "validation_mean", "validation_median", "restarts", "seconds")
+_COLUMNS = (
+    *("step", "learning_rate", "training_median", "validation_mean", "validation_median"),
+    *("skipped", "restarts", "seconds"),
+)
 
 
 class Report(Protocol):
@@ -50,12 +55,14 @@ def train(
 ) -> dict[str, Any]:
     """Train, or go on training, in ``folder`` until ``config.steps``; return the state of the best checkpoint.
 
-    A loss that is not finite takes the run back to its best checkpoint with half the learning rate. SIGINT and
-    SIGTERM finish the step, save and raise KeyboardInterrupt.
+    A batch whose loss or gradient is not finite is skipped: a deep linear network is a polynomial of high degree, and
+    overflows on a rare prompt while being sound on all others. When that happens 20 times in a row, the run goes back
+    to its best checkpoint with half the learning rate. SIGINT and SIGTERM finish the step, save and raise
+    KeyboardInterrupt.
 
     Raises:
         ValueError: the folder holds a run with another config, or no whole checkpoint is left.
-        RuntimeError: another process trains there, or the loss keeps diverging.
+        RuntimeError: another process trains there, or ten restarts did not help.
         OSError: the folder cannot be written; what was saved before is unharmed.
     """
     run = RunFolder(folder)
@@ -89,6 +96,7 @@ class _Trainer:
         self.source = generator(config.seed, "training", device)
         self.validation = config.task.sample(generator(config.seed, "validation", device), config.validation)
         self.step, self.factor, self.best, self.seconds = 0, 1.0, math.inf, 0.0
+        self.skipped, self.skipped_in_a_row = 0, 0
         self.restarts: list[dict[str, float]] = []
         self.history: list[list[float]] = []
         self.losses: list[float] = []  # of the steps since the last evaluation
@@ -117,31 +125,36 @@ class _Trainer:
         loss.backward()  # type: ignore[no-untyped-call]
         bound = math.inf if self.config.clip is None else self.config.clip
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), bound)
-        value = loss.item()
-        if not (math.isfinite(value) and math.isfinite(norm.item())):
-            self._go_back()
-            return value
-        self.optimiser.step()
+        if torch.isfinite(norm):  # so are the loss and all of the gradient
+            self.optimiser.step()
+            self.skipped_in_a_row = 0
+        else:
+            self.skipped, self.skipped_in_a_row = self.skipped + 1, self.skipped_in_a_row + 1
         self.step += 1
-        self.losses.append(value)
-        if self.step % self.config.evaluate_every == 0 or self.step == self.config.steps:
+        self.losses.append(loss.item())
+        if self.skipped_in_a_row == _PATIENCE:
+            self._go_back()
+        elif self.step % self.config.evaluate_every == 0 or self.step == self.config.steps:
             self._evaluate()
-        return value
+        return loss.item()
 
     def _loss(self, prompts: Prompts) -> Tensor:
         with torch.autocast(self.device, torch.bfloat16, enabled=self.step < self.config.bf16 * self.config.steps):
             prediction = self.model(prompts)
-        return (prediction.float() - prompts.target).square().mean()
+        loss: Tensor = (prediction.float() - prompts.target).square().mean()
+        return loss
 
     def _evaluate(self) -> None:
         with torch.no_grad():
             errors = (self.model(self.validation) - self.validation.target).square()
         errors = errors.flatten(1).mean(1) if errors.ndim > 1 else errors
         mean, median = errors.mean().item(), errors.median().item()
-        training = sum(self.losses) / len(self.losses) if self.losses else math.nan
+        training = statistics.median(self.losses) if self.losses else math.nan
         self.losses = []
         self._tick()
-        self.history.append([self.step, self.rate(), training, mean, median, len(self.restarts), self.seconds])
+        self.history.append(
+            [self.step, self.rate(), training, mean, median, self.skipped, len(self.restarts), self.seconds]
+        )
         if mean < self.best or not math.isfinite(self.best):
             self.best = mean
             self.save("best")
@@ -151,16 +164,17 @@ class _Trainer:
 
     def _go_back(self) -> None:
         """Return to the best checkpoint with half the rate and fresh data; saved at once, so that it happens once."""
-        failed = {"step": self.step, "factor": self.factor / 2.0}
-        restarts, source = [*self.restarts, failed], self.source.get_state()
-        if len(restarts) > _MAX_RESTARTS:
-            raise RuntimeError(f"{self.run.path}: the loss was not finite at step {self.step}, after {_MAX_RESTARTS} restarts")
+        if len(self.restarts) == _MAX_RESTARTS:
+            raise RuntimeError(f"{self.run.path}: diverged at step {self.step}, after {_MAX_RESTARTS} restarts")
+        kept = self.factor / 2.0, self.seconds, self.skipped, self.source.get_state()
+        restarts = [*self.restarts, {"step": self.step, "factor": self.factor / 2.0}]
         checkpoint = self.run.load("best")
         if checkpoint is None:
-            raise RuntimeError(f"{self.run.path}: no best checkpoint to go back to")
+            raise ValueError(f"{self.run.path}: no best checkpoint to go back to")
         self._restore(checkpoint)
+        self.factor, self.seconds, self.skipped, source = kept
         self.source.set_state(source)
-        self.restarts, self.factor = restarts, failed["factor"]
+        self.restarts = restarts
         self.save("last")
 
     def save(self, name: str) -> None:
@@ -169,7 +183,10 @@ class _Trainer:
         for key, parameter in self.model.named_parameters():
             tensors |= {f"optimiser.{key}.{k}": v for k, v in self.optimiser.state.get(parameter, {}).items()}
         tensors["generator"] = self.source.get_state()
-        names = ("step", "factor", "best", "seconds", "restarts", "history", "losses")
+        names = (
+            *("step", "factor", "best", "seconds", "skipped", "skipped_in_a_row"),
+            *("restarts", "history", "losses"),
+        )
         self.run.save(name, Checkpoint(tensors, {key: getattr(self, key) for key in names}))
 
     def _restore(self, checkpoint: Checkpoint) -> None:
@@ -198,7 +215,8 @@ class _Trainer:
             raise ValueError(f"{self.run.path}: no best checkpoint")
         weights = {k.removeprefix("model."): v for k, v in best.tensors.items() if k.startswith("model.")}
         self.run.write("weights.safetensors", Checkpoint(weights, self.config.model_dump(mode="json")).to_bytes())
-        return {key: best.state[key] for key in ("step", "best")} | {"restarts": self.restarts, "seconds": self.seconds}
+        now = {"skipped": self.skipped, "restarts": self.restarts, "seconds": self.seconds}
+        return {key: best.state[key] for key in ("step", "best")} | now
 
 
 def _record_environment(run: RunFolder, step: int) -> None:

@@ -40,7 +40,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfnewton import approximation, checks
-from tfnewton.approximation import PROBABILITY, VARIANCE, Curve
+from tfnewton.curves import PROBABILITY, VARIANCE, Curve, step_size
 from tfnewton.relu import PiecewiseLinear, Product
 from tfnewton.theory.width import inversion_residual, inversion_scale, inversion_steps
 
@@ -136,12 +136,12 @@ class ErrorBudget:
 
     def layers(self, scheme: str = "curvature") -> ReluLayers:
         """Return the four approximations that meet the tolerances, with knots placed by ``scheme``."""
-        probability, variance, step_size = _curves(self.mu)
+        probability, variance, eta = _curves(self.mu)
         return ReluLayers(
             approximation.approximate(probability, self.margins, self.e_p, scheme),
             approximation.approximate(variance, self.margins, self.e_d, scheme),
             approximation.product(self.variances, 1.0, self.e_m, scheme),
-            approximation.approximate(step_size, self.decrements, self.e_eta, scheme),
+            approximation.approximate(eta, self.decrements, self.e_eta, scheme),
         )
 
     def relu_width(self, scheme: str = "curvature") -> int:
@@ -199,13 +199,13 @@ def _shares(d: int, mu: float, radius: float) -> tuple[np.ndarray, np.ndarray, n
     """Return, for p, d, product, eta: the step's error per tolerance, c of tolerance = c/pieces^2, and copies."""
     u = _decrement(mu, radius) / (2.0 * math.sqrt(mu))
     relative = 2.0 * u / (1.0 + u) / mu
-    probability, variance, step_size = _curves(mu)
+    probability, variance, eta = _curves(mu)
     low, high = _variances(radius)
     constants = (
         approximation.width_constant(probability, (-radius, radius)),
         approximation.width_constant(variance, (-radius, radius)),
         0.5 * (high - low),
-        approximation.width_constant(step_size, (0.0, 4.0 * mu * u**2)),
+        approximation.width_constant(eta, (0.0, 4.0 * mu * u**2)),
     )
     return (
         np.array([1.0 / mu, relative, relative * math.sqrt(d), 1.0]),
@@ -219,7 +219,7 @@ def _curves(mu: float) -> tuple[Curve, Curve, Curve]:
     return (
         PROBABILITY.weighted(lambda z: 1.0 / np.sqrt(1.0 + VARIANCE.value(z) / mu), (0.0,)),
         VARIANCE.weighted(lambda z: 1.0 / (1.0 + VARIANCE.value(z) / mu), (0.0,)),
-        approximation.step_size(mu).weighted(lambda s: np.sqrt(s / mu)),
+        step_size(mu).weighted(lambda s: np.sqrt(s / mu)),
     )
 
 
