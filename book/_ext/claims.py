@@ -137,9 +137,10 @@ def evidence(item: str) -> str:
 
 
 def drop_shared_ids(app: Sphinx, document: nodes.document, docname: str) -> None:
-    """Remove the ids that sphinx-proof gives to every proof and statement alike; ids must be unique in a page."""
+    """Remove the ids that statements, proofs and exercises all get alike; ids must be unique in a page."""
+    shared = {"proof", "proof-content", "exercise-content", "solution-content"}
     for node in document.findall(nodes.Element):
-        node["ids"] = [name for name in node["ids"] if name not in {"proof", "proof-content"}]
+        node["ids"] = [name for name in node["ids"] if name not in shared]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -9,7 +9,8 @@ with the same function.
 T (d + 1, width) depends on them only through G = Z_k Z_k^T / (number of keys), Z_k being the tokens that are keys.
 For if H = T^T Z, then V H_k (K H_k)^T Q H = (V T^T) G (K T^T)^T Q T^T Z: again a matrix times Z. So d + 1 columns do
 the work of n + 1 tokens, exactly.
-Both forms compute of the last layer only what the prediction reads: one query and one row of the output.
+With LayerNorm, this holds for what the first layer adds. Of the last layer only what the prediction reads is computed:
+one query, and one row of the output.
 """
 
 from __future__ import annotations
@@ -87,59 +88,79 @@ class LinearAttention(nn.Module):
         scale = self.options.input_scale
         tokens = scale * torch.cat([prompts.x, prompts.y.unsqueeze(-1)], dim=-1)  # (B, n, d + 1)
         query = scale * functional.pad(prompts.x_query, (0, 1))  # (B, d + 1)
+        tokens = torch.cat([tokens, query.unsqueeze(1)], dim=1)  # (B, n + 1, d + 1)
         exact = self.options.layer_norm is None and self.options.clip is None
-        return (self._by_gram if exact else self._by_tokens)(tokens, query) / scale
+        return (self._by_gram if exact else self._by_tokens)(tokens) / scale
 
-    def _by_gram(self, tokens: Tensor, query: Tensor) -> Tensor:
-        gram = tokens.mT @ tokens  # (B, d + 1, d + 1)
-        if self.options.query_as_key:
-            gram = gram + query.unsqueeze(-1) * query.unsqueeze(-2)
-        gram = gram / self._divisor(tokens.shape[1])
+    def _by_gram(self, tokens: Tensor) -> Tensor:
+        gram = self._gram(tokens)
         T = torch.eye(self.d + 1, self.options.width, dtype=gram.dtype, device=gram.device).unsqueeze(0)
         *inner, (qkv, out) = zip(self.qkv.unbind(0), self.out.unbind(0), strict=True)
         for weights, projection in inner:  # T has a batch axis of one in the first layer
-            q, k, v = self._split((T @ weights.flatten(0, 1).mT), gram)
-            heads = (q @ k.mT) @ v  # (B, heads, d + 1, width / heads)
-            T = T + heads.transpose(1, 2).flatten(2) @ projection.mT  # (B, d + 1, width)
-        return self._readout(T, (query.unsqueeze(1) @ T).squeeze(1), qkv, out, gram)
-
-    def _split(self, qkv: Tensor, gram: Tensor) -> list[Tensor]:
-        """Return queries, keys and G times values, each (B, heads, d + 1, width / heads)."""
-        q, k, v = qkv.chunk(3, dim=-1)
-        return [part.unflatten(-1, (self.options.heads, -1)).transpose(1, 2) for part in (q, k, gram @ v)]
-
-    def _by_tokens(self, tokens: Tensor, query: Tensor) -> Tensor:
-        options = self.options
-        h = torch.cat([tokens, query.unsqueeze(1)], dim=1)  # (B, n + 1, d + 1)
-        h = functional.pad(h, (0, options.width - h.shape[-1]))  # (B, n + 1, width)
-        divisor = self._divisor(tokens.shape[1])
-        keys = h.shape[1] if options.query_as_key else h.shape[1] - 1
-        *inner, (qkv, out) = zip(self.qkv.unbind(0), self.out.unbind(0), strict=True)
-        for weights, projection in inner:
-            all_heads = self._normalised(h) @ weights.flatten(0, 1).mT  # (B, n + 1, 3 width)
-            q, k, v = all_heads.unflatten(-1, (3, options.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
-            state = k[:, :, :keys].mT @ v[:, :, :keys]  # (B, heads, width / heads, width / heads)
-            update = (q @ (state / divisor)).transpose(1, 2).flatten(2)  # (B, n + 1, width)
-            h = self._clipped(h + update @ projection.mT)
-        read = self._normalised(h)
-        y = self._readout(read[:, :keys], read[:, -1], qkv, out, None) / divisor + h[:, -1, self.d]
-        return self._clipped(y)
-
-    def _readout(self, keys: Tensor, query: Tensor, qkv: Tensor, out: Tensor, gram: Tensor | None) -> Tensor:
-        """Return what the last layer adds to the query's y row, (B,), plus that row itself in the Gram form."""
-        Wq, Wk, Wv = qkv.unflatten(1, (self.options.heads, -1)).unbind(0)  # (heads, width / heads, width)
-        q = torch.einsum("bi,hji->bhj", query, Wq)
-        scores = keys @ torch.einsum("bhj,hji->bih", q, Wk)  # (B, keys, heads)
-        row = out[self.d].unflatten(0, (self.options.heads, -1))  # (heads, width / heads)
-        values = keys @ torch.einsum("hj,hji->ih", row, Wv)  # (B, keys, heads)
-        if gram is None:
-            return (scores * values).sum(dim=(1, 2))
+            T = T + self._update(T, gram, weights, projection)
+        query = (tokens[:, -1:] @ T).squeeze(1)  # (B, width)
+        scores, values = self._readout(T, query, qkv, out)
         return (scores * (gram @ values)).sum(dim=(1, 2)) + query[:, self.d]
 
-    def _divisor(self, n: int) -> float:
-        if self.options.scaling == "head_size":
-            return math.sqrt(self.options.width / self.options.heads)
-        return float(n + self.options.query_as_key)
+    def _gram(self, tokens: Tensor) -> Tensor:
+        """Return G, (B, rows, rows), for tokens of so many rows."""
+        keys = tokens[:, : self._keys(tokens)]
+        return keys.mT @ keys / self._divisor(keys.shape[1])
+
+    def _update(self, T: Tensor, gram: Tensor, qkv: Tensor, out: Tensor) -> Tensor:
+        """Return what the heads add to T, (B, rows, width), when H = T^T Z."""
+        q, k, v = (T @ qkv.flatten(0, 1).mT).chunk(3, dim=-1)
+        q, k, v = (self._by_head(part) for part in (q, k, gram @ v))  # (B, heads, rows, width / heads)
+        return ((q @ k.mT) @ v).transpose(1, 2).flatten(2) @ out.mT
+
+    def _by_head(self, part: Tensor) -> Tensor:
+        return part.view(*part.shape[:2], self.options.heads, -1).transpose(1, 2)
+
+    def _by_tokens(self, tokens: Tensor) -> Tensor:
+        count = self._keys(tokens)
+        divisor = self._divisor(count)
+        h = functional.pad(tokens, (0, self.options.width - tokens.shape[-1]))  # (B, n + 1, width)
+        *inner, (qkv, out) = zip(self.qkv.unbind(0), self.out.unbind(0), strict=True)
+        for i, (weights, projection) in enumerate(inner):
+            if i == 0:  # what the heads read has rank d + 1 still
+                read, T = self._first_read(tokens)
+                update = read @ self._update(T, self._gram(read), weights, projection)
+            else:
+                q, k, v = (self._normalised(h) @ weights.flatten(0, 1).mT).chunk(3, dim=-1)
+                q, k, v = (self._by_head(part) for part in (q, k, v))  # (B, heads, n + 1, width / heads)
+                state = k[:, :, :count].mT @ v[:, :, :count] / divisor  # (B, heads, width / heads, width / heads)
+                update = (q @ state).transpose(1, 2).flatten(2) @ projection.mT
+            h = self._clipped(h + update)
+        read = self._normalised(h)
+        scores, values = self._readout(read[:, :count], read[:, -1], qkv, out)
+        return self._clipped((scores * values).sum(dim=(1, 2)) / divisor + h[:, -1, self.d])
+
+    def _first_read(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Return Z, (B, n + 1, d + 1), and T, (1, d + 1, width), with T^T Z what the heads of the first layer read.
+
+        LayerNorm over the width divides each token by its deviation, and its mean leaves every row.
+        """
+        rows, width, epsilon = self.d + 1, self.options.width, self.options.layer_norm
+        T = torch.eye(rows, width, dtype=tokens.dtype, device=tokens.device).unsqueeze(0)
+        if epsilon is None:
+            return tokens, T
+        mean = tokens.sum(dim=-1, keepdim=True) / width  # over the width, whose other rows are zero
+        variance = ((tokens - mean).square().sum(dim=-1, keepdim=True) + (width - rows) * mean.square()) / width
+        return tokens * torch.rsqrt(variance + epsilon), T - 1.0 / width
+
+    def _readout(self, keys: Tensor, query: Tensor, qkv: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+        """Return each head's scores of the query and values of the y row in the last layer, both (B, keys, heads)."""
+        by_head = (self.options.heads, -1)
+        Wq, Wk, Wv = (weights.view(*by_head, weights.shape[-1]) for weights in qkv)  # (heads, width / heads, width)
+        q = torch.einsum("bi,hji->bhj", query, Wq)
+        values = torch.einsum("hj,hji->ih", out[self.d].view(by_head), Wv)
+        return keys @ torch.einsum("bhj,hji->bih", q, Wk), keys @ values
+
+    def _keys(self, tokens: Tensor) -> int:
+        return tokens.shape[1] - (not self.options.query_as_key)
+
+    def _divisor(self, keys: int) -> float:
+        return math.sqrt(self.options.width / self.options.heads) if self.options.scaling == "head_size" else keys
 
     def _normalised(self, h: Tensor) -> Tensor:
         epsilon = self.options.layer_norm

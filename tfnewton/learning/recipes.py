@@ -1,4 +1,4 @@
-"""How each kind of model is trained, in three sizes: smoke (seconds), default (what the book ships), paper (its steps)."""
+"""How each kind of model is trained, in three sizes: smoke (seconds), default (the book), paper (its steps)."""
 
 from __future__ import annotations
 

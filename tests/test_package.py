@@ -1,0 +1,221 @@
+"""The shape of the package: what may import what, what importing costs, and how long its parts may be."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tfnewton
+
+ROOT = Path(tfnewton.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+NAMES = {
+    path: ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__") for path in FILES
+}
+FOLDERS = {"algorithms", "constructions", "theory", "learning", "figures"}
+FOUNDATION = {"checks", "layout", "maps", "packing", "layers", "transformer", "checkpoint", "relu", "feed_forward"}
+NOTEBOOK_TOOLS = {
+    "IPython",
+    "ipykernel",
+    "jupyter_core",
+    "jupyter_client",
+    "nbformat",
+    "nbclient",
+    "papermill",
+    "sphinx",
+}
+EXTRAS = NOTEBOOK_TOOLS | {"matplotlib", "scipy", "sklearn", "flint", "pandas"}
+
+
+def role(module: str) -> str:
+    """The folder of a module of the package, or its own name when it stands at the top."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names if node.module == "tfnewton")
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def run(script: str, *arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def modules(*roles: str) -> list[str]:
+    return [name for name in NAMES.values() if role(name) in roles]
+
+
+def test_folders_are_the_roles_of_the_package() -> None:
+    assert {path.parent.name for path in FILES if path.name == "__init__.py"} - {"tfnewton"} <= FOLDERS
+    assert {name for name in FOUNDATION if not (ROOT / f"{name}.py").is_file()} == set()
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if role(NAMES[path]) in FOUNDATION], ids=lambda p: p.name)
+def test_the_foundation_imports_only_itself(path: Path) -> None:
+    ours = {module for module in imports(path) if module.startswith("tfnewton.")}
+    assert {role(module) for module in ours} <= FOUNDATION
+
+
+ALLOWED = {
+    "algorithms": {"algorithms"},
+    "constructions": {"constructions", "theory"},
+    "theory": {"theory", "algorithms"},
+    "learning": {"learning", "algorithms", "theory", "constructions"},
+    "figures": {"figures", "theory"},
+}
+
+
+@pytest.mark.parametrize("folder", ALLOWED)
+def test_folders_import_what_they_may(folder: str) -> None:
+    for path in FILES:
+        if role(NAMES[path]) == folder:
+            used = {role(module) for module in imports(path) if module.startswith("tfnewton.")}
+            assert used & FOLDERS <= ALLOWED[folder], path
+
+
+def test_modules_at_the_top_import_no_folder() -> None:
+    for path in FILES:
+        if path.parent == ROOT:
+            assert not {role(module) for module in imports(path) if module.startswith("tfnewton.")} & FOLDERS, path
+
+
+def test_constructions_do_not_load_algorithms() -> None:
+    """Not through another module either: neither may lean on the other."""
+    script = (
+        "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)\nprint(*sorted(sys.modules))"
+    )
+    loaded = run(script, *modules("constructions")).split()
+    assert "tfnewton.constructions.inversion" in loaded
+    assert [name for name in loaded if name.startswith("tfnewton.algorithms")] == []
+
+
+def test_there_is_one_transformer() -> None:
+    """Constructed and trained models are instances of the same class."""
+    defined = [path for path in FILES if "class Transformer(" in path.read_text()]
+    assert defined == [ROOT / "transformer.py"]
+    for folder in ("constructions", "learning"):
+        users = [path for path in (ROOT / folder).glob("*.py") if "tfnewton.transformer" in set(imports(path))]
+        assert users or not any((ROOT / folder).glob("[!_]*.py")), folder
+
+
+def test_importing_the_package_is_free() -> None:
+    """``import tfnewton`` loads not even torch; the class is loaded at its first use."""
+    script = "import sys, tfnewton\nprint('torch' in sys.modules)\ntfnewton.Transformer\nprint('torch' in sys.modules)"
+    assert run(script).split() == ["False", "True"]
+    with pytest.raises(AttributeError, match="module 'tfnewton' has no attribute 'Transfomer'"):
+        tfnewton.Transfomer  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "roles", [(*FOUNDATION, "algorithms", "constructions"), ("theory", "learning")], ids=["core", "more"]
+)
+def test_importing_loads_no_tool_of_the_book(roles: tuple[str, ...]) -> None:
+    script = (
+        "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)\nprint(*sorted(sys.modules))"
+    )
+    loaded = {name.split(".")[0] for name in run(script, *modules(*roles)).split()}
+    unwanted = EXTRAS if "constructions" in roles else NOTEBOOK_TOOLS | {"matplotlib"}
+    assert loaded & unwanted == set()
+
+
+IMPORT_QUIETLY = """
+import importlib, sys, threading
+
+import numpy, pydantic, safetensors.torch, torch, torch.utils._python_dispatch
+import concurrent.futures, csv, multiprocessing
+
+seen = []
+def watch(event, arguments):
+    if event == "open" and not str(arguments[0]).endswith((".py", ".pyc")) and "__pycache__" not in str(arguments[0]):
+        seen.append(f"{event} {arguments[0]}")
+    elif event.startswith(("subprocess.", "socket.", "os.fork", "os.exec", "urllib.")):
+        seen.append(event)
+sys.addaudithook(watch)
+threads = threading.active_count()
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+assert threading.active_count() == threads
+print(*seen, sep="\\n")
+"""
+
+
+def test_importing_reads_no_file_and_starts_nothing() -> None:
+    assert run(IMPORT_QUIETLY, *modules(*FOUNDATION, "algorithms", "constructions")).strip() == ""
+
+
+WITHOUT_EXTRAS = """
+import importlib.abc, sys
+
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in sys.argv[1].split(","):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+import numpy as np
+from tfnewton.algorithms.linear_regression import least_squares as reference
+from tfnewton.constructions.inversion import newton_schulz
+from tfnewton.constructions.linear_regression import least_squares
+
+A = np.array([[2.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
+model = least_squares(2, 30, 0.01)
+y_hat = model.unpack(model(model.pack(A, A @ [1.0, 2.0], np.ones(2))))["y_hat"]
+assert abs(y_hat - 3.0) < 1e-12 and abs(reference(A, A @ [1.0, 2.0]).sum() - 3.0) < 1e-12
+model = newton_schulz(2, 20)
+X = model.unpack(model(model.pack(A[:2].T / 9, A[:2])))["X"]
+assert np.abs(X @ A[:2] - np.eye(2)).max() < 1e-12
+"""
+
+
+def test_the_core_works_without_the_extras() -> None:
+    run(WITHOUT_EXTRAS, ",".join(EXTRAS))
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES.get)
+def test_modules_and_functions_stay_short(path: Path) -> None:
+    """Modules of 250 lines, functions of 40 without their docstring."""
+    text = path.read_text()
+    assert len(text.splitlines()) <= 250
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0]
+            documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+            length = (node.end_lineno or 0) - node.lineno + 1
+            docstring = (first.end_lineno or 0) - first.lineno + 1 if documented else 0
+            assert length - docstring <= 40, f"{node.name} has {length - docstring} lines"
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES.get)
+def test_modules_document_what_they_offer(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert ast.get_docstring(tree), "no docstring"
+    offered: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            offered = set(ast.literal_eval(node.value))
+    public = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert {node.name for node in public} <= offered, "public, but not in __all__"
+    assert [node.name for node in public if not ast.get_docstring(node)] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES.get)
+def test_modules_only_define_things(path: Path) -> None:
+    """At import no loop runs and nothing is called for its effect."""
+    kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+    for node in ast.parse(path.read_text()).body:
+        docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        guarded = isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "__name__ == '__main__'")
+        assert isinstance(node, kinds) or docstring or guarded, f"line {node.lineno}"
