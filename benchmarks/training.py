@@ -84,7 +84,7 @@ def step(
             prediction = model(prompts)
         loss = (prediction.float() - prompts.target).square().mean()
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
 
@@ -124,7 +124,9 @@ def main(batch: int = 256, rounds: int = 15) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     task = LinearRegression(d=D, n=N)
-    print(f"L = {LAYERS}, d = {D}, n = {N}, width {WIDTH}, {HEADS} heads, batch {batch}, one thread, medians of {rounds}")
+    print(
+        f"L = {LAYERS}, d = {D}, n = {N}, width {WIDTH}, {HEADS} heads, batch {batch}, one thread, medians of {rounds}"
+    )
     print(f"{'path':28}{'ms a step':>12}{'reference':>12}{'ratio':>8}{'products alone':>16}")
     for name, epsilon in (("Gram form, no LayerNorm", None), ("tokens, LayerNorm, bfloat16", 1e-5)):
         options = LinearAttentionOptions(layers=LAYERS, layer_norm=epsilon, init=0.02, init_out=0.02)

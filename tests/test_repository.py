@@ -160,6 +160,14 @@ def test_readme_names_only_commands_and_files_that_exist() -> None:
     assert not [link for link in links if not (ROOT / link).exists()]
 
 
+def test_every_public_module_is_described_in_the_book() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "book").glob("api*.md"))
+    rooms = [module for module in MODULES if module.parent.name in {"algorithms", "constructions", "theory"}]
+    names = [f"tfnewton.{module.parent.name}.{module.stem}" for module in rooms if not module.stem.startswith("_")]
+    assert names
+    assert not [name for name in names if f".. automodule:: {name}\n" not in pages]
+
+
 def test_no_text_names_a_path_of_one_machine() -> None:
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, cwd=ROOT)
     files = [ROOT / line for line in listed.stdout.splitlines()] or MODULES

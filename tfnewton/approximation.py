@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -25,7 +26,7 @@ Interval = tuple[float, float]
 
 MAX_PIECES = 2**20
 RAMP = 0.01  # a step of the staircase rises over this part of the shorter neighbouring tread
-BISECTIONS = 30
+BISECTIONS = 20
 SWEEPS = 3
 
 
@@ -85,7 +86,7 @@ def _stretches(curve: Curve, found: PiecewiseLinear) -> np.ndarray:
     """Return points between which ``found`` is linear, ``curve`` convex or concave and the weight almost constant."""
     low, high = found.interval
     inside = [t for t in curve.turning if low < t < high]
-    graded = low + (high - low) * np.geomspace(1e-12, 1.0, 400)[:-1]  # for the weight next to a square root
+    graded = low + (high - low) * np.logspace(-12, 0, 300)[:-1]  # for the weight next to a square root
     return np.unique(np.concatenate([found.knots, inside, graded]))
 
 
@@ -122,10 +123,13 @@ def _deviation(curve: Curve, found: PiecewiseLinear) -> tuple[np.ndarray, np.nda
     return below, above
 
 
+@lru_cache(maxsize=8)
 def _grid(interval: Interval) -> np.ndarray:
-    """Return a fine grid, graded towards the left end, where a square root needs it."""
+    """Return a fine grid from end to end, graded towards the left end, where a square root needs it."""
     part = np.union1d(np.linspace(0.0, 1.0, 2**14 + 1), np.geomspace(1e-30, 1.0, 2**12))
-    return np.unique(interval[0] + (interval[1] - interval[0]) * part)
+    grid = np.unique(interval[0] + (interval[1] - interval[0]) * part)
+    grid[-1] = interval[1]
+    return grid
 
 
 def _bending(curve: Curve, grid: np.ndarray) -> np.ndarray:
@@ -165,6 +169,8 @@ def _curvature(curve: Curve, interval: Interval, pieces: int) -> PiecewiseLinear
     knots = _equidistribute(grid, mass, pieces)
     for _ in range(SWEEPS if pieces < len(grid) // 16 else 0):
         error = np.sqrt(_piece_errors(curve, PiecewiseLinear(knots, curve.value(knots))))
+        if error.max() <= 1.001 * error.min():
+            break
         mass = mass * error[np.searchsorted(knots, 0.5 * (grid[1:] + grid[:-1])) - 1]
         knots = _equidistribute(grid, mass, pieces)
     return PiecewiseLinear(knots, curve.value(knots))

@@ -143,9 +143,16 @@ def drop_shared_ids(app: Sphinx, document: nodes.document, docname: str) -> None
         node["ids"] = [name for name in node["ids"] if name not in shared]
 
 
+def escape(_app: Sphinx, _what: str, _name: str, _thing: object, _options: object, lines: list[str]) -> None:
+    """Let docstrings write mathematics as in code, ``|x|``, ``A*B``, ``x_``, outside double backticks too."""
+    markup = re.compile(r"(``.*?``)|([|*])|(?<=\w)(_)(?!\w)")
+    lines[:] = [markup.sub(lambda match: match[1] or "\\" + match[0], line) for line in lines]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("claims", Claims)
     app.add_directive("claims-summary", ClaimsSummary)
     app.add_directive("errata", Errata)
     app.connect("doctree-resolved", drop_shared_ids)
+    app.connect("autodoc-process-docstring", escape, priority=400)  # before napoleon writes markup of its own
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

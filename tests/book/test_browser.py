@@ -22,7 +22,6 @@ pytestmark = pytest.mark.slow
 
 HTML = Path(__file__).parents[2] / "_build" / "html"
 PAGES = sorted(str(path.relative_to(HTML)) for part in ("book", "notebooks") for path in HTML.glob(f"{part}/*.html"))
-CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -32,9 +31,6 @@ FLAGS = [
     "--disable-sync",
 ]
 NARROW = 390
-
-each_page = pytest.mark.parametrize("address", PAGES)
-each_scheme = pytest.mark.parametrize("scheme", ["light", "dark"])
 
 Scheme = Literal["light", "dark"]
 
@@ -71,6 +67,7 @@ class Visit:
     """A page opened in a fresh context, with what it asked for and what it complained of."""
 
     def __init__(self, browser: Browser, origin: str, address: str, *, scheme: Scheme = "light", width: int = 1280):
+        self.address, self.scheme = address, scheme
         self.context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
@@ -97,32 +94,65 @@ class Visit:
         self.context.close()
 
 
-@each_page
-def test_page_loads_whole_and_from_here_alone(browser: Browser, origin: str, address: str) -> None:
-    with Visit(browser, origin, address) as visit:
-        visit.page.wait_for_load_state("networkidle")
-        assert visit.complaints == []
-        assert visit.foreign == []
+@pytest.fixture(scope="module", params=[(page, scheme) for page in PAGES for scheme in ("light", "dark")], ids="-".join)
+def visit(request: pytest.FixtureRequest, browser: Browser, origin: str) -> Iterator[Visit]:
+    """Each page in each colour scheme, opened once for all tests that only look at it."""
+    address, scheme = request.param
+    with Visit(browser, origin, address, scheme=scheme) as visit:
+        yield visit
 
 
-@each_page
-def test_mathematics_is_typeset(browser: Browser, origin: str, address: str) -> None:
-    with Visit(browser, origin, address) as visit:
-        formulas = visit.page.locator(".math").count()
-        assert formulas > 0 or address not in CHAPTERS
-        assert visit.page.locator("mjx-container").count() == formulas
-        assert visit.page.locator("mjx-merror, [data-mjx-error]").count() == 0
-        prose = visit.page.evaluate(
-            """() => { const copy = document.querySelector("article").cloneNode(true);
-                       copy.querySelectorAll("pre, code, mjx-container").forEach(node => node.remove());
-                       return copy.textContent; }"""
-        )
-        assert "$" not in prose
-        assert "\\(" not in prose
-        assert "\\[" not in prose
+def test_page_loads_whole_and_from_here_alone(visit: Visit) -> None:
+    visit.page.wait_for_load_state("networkidle")
+    assert visit.complaints == []
+    assert visit.foreign == []
 
 
-@each_page
+def test_mathematics_is_typeset(visit: Visit) -> None:
+    formulas = visit.page.locator(".math").count()
+    assert formulas > 0 or not visit.address.startswith("notebooks/")
+    assert visit.page.locator("mjx-container").count() == formulas
+    assert visit.page.locator("mjx-merror, [data-mjx-error]").count() == 0
+    prose = visit.page.evaluate(
+        """() => { const copy = document.querySelector("article").cloneNode(true);
+                   copy.querySelectorAll("pre, code, mjx-container").forEach(node => node.remove());
+                   return copy.textContent; }"""
+    )
+    assert not [mark for mark in ("$", "\\(", "\\[") if mark in prose]
+
+
+def test_page_has_no_accessibility_violation(visit: Visit) -> None:
+    visit.page.evaluate(AXE_FILE_PATH.read_text(encoding="utf-8"))
+    # A formula does not count as text there, though it is read out: a header cell that holds one is not empty.
+    report = visit.page.evaluate(
+        """() => axe.run(document, {resultTypes: ["violations"]}).then(({violations}) =>
+            violations.flatMap(({id, impact, nodes}) => nodes
+                .filter(({target}) => id !== "empty-table-header"
+                        || !document.querySelector(target[0]).querySelector("mjx-container"))
+                .map(({html}) => `${id} (${impact}): ${html.slice(0, 160)}`)))"""
+    )
+    assert not report, "\n".join(report)
+
+
+def test_text_and_mathematics_stand_out(visit: Visit) -> None:
+    ground = luminance(visit.page, "body", "backgroundColor")
+    assert (ground < 0.05) == (visit.scheme == "dark")
+    for selector in ("article p", "article mjx-container"):
+        if visit.page.locator(selector).count():
+            ink = luminance(visit.page, selector, "color")
+            contrast = (max(ink, ground) + 0.05) / (min(ink, ground) + 0.05)
+            assert contrast >= 7, f"{selector}: contrast {contrast:.1f}"
+
+
+def luminance(page: Page, selector: str, style: str) -> float:
+    """Relative luminance of a computed colour of the first match, as WCAG defines it."""
+    colour: str = page.locator(selector).first.evaluate(f"node => getComputedStyle(node).{style}")
+    channels = [int(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("address", PAGES)
 def test_narrow_page_does_not_scroll_sideways(browser: Browser, origin: str, address: str) -> None:
     with Visit(browser, origin, address, width=NARROW) as visit:
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= NARROW
@@ -138,42 +168,6 @@ def test_narrow_page_does_not_scroll_sideways(browser: Browser, origin: str, add
             NARROW,
         )
         assert cut == []
-
-
-@each_scheme
-@each_page
-def test_page_has_no_accessibility_violation(browser: Browser, origin: str, address: str, scheme: Scheme) -> None:
-    with Visit(browser, origin, address, scheme=scheme) as visit:
-        visit.page.evaluate(AXE_FILE_PATH.read_text(encoding="utf-8"))
-        # A formula does not count as text there, though it is read out: a header cell that holds one is not empty.
-        report = visit.page.evaluate(
-            """() => axe.run(document, {resultTypes: ["violations"]}).then(({violations}) =>
-                violations.flatMap(({id, impact, nodes}) => nodes
-                    .filter(({target}) => id !== "empty-table-header"
-                            || !document.querySelector(target[0]).querySelector("mjx-container"))
-                    .map(({html}) => `${id} (${impact}): ${html.slice(0, 160)}`)))"""
-        )
-        assert not report, "\n".join(report)
-
-
-def luminance(page: Page, selector: str, style: str) -> float:
-    """Relative luminance of a computed colour of the first match, as WCAG defines it."""
-    colour: str = page.locator(selector).first.evaluate(f"node => getComputedStyle(node).{style}")
-    channels = [int(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-@each_scheme
-@pytest.mark.parametrize("address", ["book/intro.html", *CHAPTERS])
-def test_text_and_mathematics_stand_out(browser: Browser, origin: str, address: str, scheme: Scheme) -> None:
-    with Visit(browser, origin, address, scheme=scheme) as visit:
-        ground = luminance(visit.page, "body", "backgroundColor")
-        assert (ground < 0.05) == (scheme == "dark")
-        for selector in ("article p", "article mjx-container"):
-            ink = luminance(visit.page, selector, "color")
-            contrast = (max(ink, ground) + 0.05) / (min(ink, ground) + 0.05)
-            assert contrast >= 7, f"{selector}: contrast {contrast:.1f}"
 
 
 def test_colour_mode_follows_the_system_and_the_button(browser: Browser, origin: str) -> None:

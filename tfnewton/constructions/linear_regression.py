@@ -25,7 +25,11 @@ def least_squares(d: int, steps: int, step_size: float, ridge: float = 0.0) -> T
 
     ``pack(A, y, a_test)`` takes (n, d), (n,) and (d,); ``unpack(H)["y_hat"]`` is a scalar, the first entry of
     the last row. All other rows come out as they went in, as the statement demands: the printed layers leave
-    X_T and R in place of two identities, and two more values of the last layer's second head put them back.
+    X_T and R in place of two identities, and two more values of the last layer's identity head put them back.
+
+    Roundoff in X_T is of the order of kappa(R) times machine precision. For rank-deficient A without ridge, y_hat
+    reaches the prediction of the pseudo-inverse, but roundoff in the null space of R doubles each step and ruins it
+    some fifty steps later: take no more steps than convergence needs.
 
     Raises TypeError or ValueError naming the argument. Source: thm:main_linear and its remark on ridge.
     """
@@ -59,14 +63,7 @@ def least_squares(d: int, steps: int, step_size: float, ridge: float = 0.0) -> T
         sizes={"d": d},
         tokens="n",
         inputs=(
-            Input(
-                name="A",
-                shape=("n", "d"),
-                block="A_T",
-                place="transposed",
-                step=StepBound(name="step_size", step=eps, power=2, ridge=mu),
-            ),
-            Input(name="y", shape=("n",), block="y", place="row"),
+            *_examples(StepBound(name="step_size", step=eps, power=2, ridge=mu)),
             Input(name="a_test", shape=("d",), block="a_test", place="row"),
         ),
         constants={"X": "identity", "R": "identity", "I": "identity"},
@@ -101,17 +98,17 @@ def gradient_descent(d: int, steps: int, learning_rate: float) -> Transformer:
         sizes={"d": d},
         tokens="n",
         inputs=(
-            Input(
-                name="A",
-                shape=("n", "d"),
-                block="A_T",
-                place="transposed",
-                step=StepBound(name="learning_rate", step=eta, power=1),
-            ),
-            Input(name="y", shape=("n",), block="y", place="row"),
+            *_examples(StepBound(name="learning_rate", step=eta, power=1)),
             Input(name="w", shape=("d",), block="w", place="repeated", default=0.0),
         ),
         constants={"ones": "ones"},
         outputs=(Output(name="w", shape=("d",), block="w", place="column"),),
     )
     return Transformer(layout, [layer] * steps, packing)
+
+
+def _examples(step: StepBound) -> tuple[Input, Input]:
+    return (
+        Input(name="A", shape=("n", "d"), block="A_T", place="transposed", step=step),
+        Input(name="y", shape=("n",), block="y", place="row"),
+    )

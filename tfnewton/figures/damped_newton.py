@@ -63,7 +63,7 @@ def phases(gap: tuple[Array, Array, Array], decrement: tuple[Array, Array, Array
     label(below, 0, threshold, "1/6", {"color": "0.3"}, xytext=(0, 2))
     for ax, bound, at, text in ((above, gap[1], -1, "phase I"), (below, decrement[1], 0, "phase II")):
         claimed = np.flatnonzero(np.isfinite(np.asarray(bound)))
-        if claimed.size:
+        if claimed.size > 1:
             label(ax, claimed[at], _drawn(bound)[claimed[at]], text, BOUND, xytext=(5, 1))
     return finish(figure)
 
@@ -117,7 +117,8 @@ def cycle(paths: Mapping[str, Array], minimizer: float) -> Figure:
     figure, (ax,) = panels(height=3.0)
     for name, path in paths.items():
         values = np.asarray(path)
-        ax.plot(values, **(_measured(_MARKERS[name]) | {"linewidth": 0.8}), markevery=max(1, len(values) // 25))
+        style = _measured(_MARKERS[name]) | {"linewidth": 0.8, "markersize": 2.0 if name == "full" else 4.0}
+        ax.plot(values, **style, markevery=max(1, len(values) // 25))
     for name, at, offset in (("full", 7, (10, -4)), ("sharp", 22, (0, 8)), ("paper", 40, (0, -16))):
         at = min(at, len(np.asarray(paths[name])) - 1)
         label(ax, at, float(np.asarray(paths[name])[at]), name, {"color": "0.2"}, xytext=offset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
@@ -56,7 +56,7 @@ def residuals(rate: float, reference: Sequence[float], constructed: Sequence[flo
     return finish(figure)
 
 
-def products(matrices: dict[str, Array]) -> Figure:
+def products(matrices: Mapping[str, Array]) -> Figure:
     """Return one or two d x d matrices side by side on one symmetric diverging scale, each under its name.
 
     Made for products that a reader compares with the identity: entries are drawn, and printed where d <= 6.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,9 +14,12 @@ from tfnewton.checks import integer, tensor
 from tfnewton.figures.filmstrip import symbol
 from tfnewton.figures.style import BOUND, CONSTRUCTED, DIVERGING, REFERENCE, finish, label, panels
 from tfnewton.layers import Layer
-from tfnewton.layout import Block, Layout
+from tfnewton.layout import Layout
+from tfnewton.maps import LinearMap, Selection
 
 __all__ = ["operations", "weights"]
+
+Span: TypeAlias = tuple[int, int]  # first row or column, and how many
 
 
 def weights(layer: Layer, layout: Layout) -> Figure:
@@ -26,44 +30,51 @@ def weights(layer: Layer, layout: Layout) -> Figure:
 
     Raises ValueError for a layer without heads or of another width than the layout.
     """
-    heads = [{name: W.detach().numpy() for name, W in head.items()} for head in layer.weights()]
-    if not heads:
+    dense = layer.weights()
+    if not dense:
         raise ValueError("layer has no heads: there are no weights to draw")
-    width = heads[0]["W_V"].shape[0]
+    width = dense[0]["W_V"].shape[0]
     if width != layout.width:
         raise ValueError(f"layout has {layout.width} rows, the layer {width}: they must agree")
-    largest = max(float(np.abs(W).max()) for head in heads for W in head.values()) or 1.0
+    largest = max(float(W.abs().max()) for matrices in dense for W in matrices.values()) or 1.0
     norm = Normalize(-1.25 * largest, 1.25 * largest)
-    figure, axes = panels(3, len(heads), width=2.3, height=2.25)
-    for number, head in enumerate(heads):
-        for ax, (name, W) in zip(axes[3 * number : 3 * number + 3], head.items(), strict=True):
-            mark = f"^{{({number + 1})}}" if len(heads) > 1 else ""
-            _block_matrix(ax, W, layout.blocks, norm)
+    blocks = [(block.start, block.size) for block in layout.blocks]
+    names = [symbol(block.name) for block in layout.blocks]
+    figure, axes = panels(3, len(dense), width=2.3, height=2.25)
+    for number, (head, matrices) in enumerate(zip(layer.heads, dense, strict=True)):
+        rows = {"W_V": blocks, "W_K": _coordinates(head.key, blocks), "W_Q": _coordinates(head.query, blocks)}
+        for ax, (name, W) in zip(axes[3 * number : 3 * number + 3], matrices.items(), strict=True):
+            mark = f"^{{({number + 1})}}" if len(dense) > 1 else ""
+            _block_matrix(ax, W.detach().numpy(), rows[name], blocks, norm)
             ax.set_title(f"$W_{name[-1]}{mark}$", fontsize=12, pad=8)
-            if name == "W_V":
-                ax.set_yticks([_middle(b) for b in layout.blocks], [symbol(b.name) for b in layout.blocks])
+            ax.set_xticks([_middle(span) for span in blocks], names)
+            ax.set_yticks([_middle(span) for span in blocks] if name == "W_V" else [], names if name == "W_V" else [])
     return finish(figure)
 
 
-def _middle(block: Block) -> float:
-    return block.start + (block.size - 1) / 2
+def _coordinates(m: LinearMap, blocks: list[Span]) -> list[Span]:
+    """Where to cut the rows of a key or query: at the blocks, like the paper, unless the selection does not fit."""
+    spans = sorted({(piece.out, piece.size) for piece in m.pieces}) if isinstance(m, Selection) else []
+    return blocks if set(spans) <= set(blocks) else spans
 
 
-def _block_matrix(ax: Axes, W: np.ndarray, blocks: Sequence[Block], norm: Normalize) -> None:
+def _middle(span: Span) -> float:
+    start, size = span
+    return start + (size - 1) / 2
+
+
+def _block_matrix(ax: Axes, W: np.ndarray, rows: list[Span], columns: list[Span], norm: Normalize) -> None:
     ax.imshow(W, norm=norm, cmap=DIVERGING, interpolation="nearest")
     ax.grid(visible=False)
     for side in ax.spines.values():
         side.set(visible=True, color="0.6")
-    for block in blocks[1:]:
-        ax.axhline(block.start - 0.5, color="0.8", linewidth=0.8)
-        ax.axvline(block.start - 0.5, color="0.8", linewidth=0.8)
-    ax.set_xticks([_middle(b) for b in blocks], [symbol(b.name) for b in blocks])
-    ax.set_yticks([])
+    for spans, line in ((rows, ax.axhline), (columns, ax.axvline)):
+        for cut in {end for start, size in spans for end in (start, start + size)} - {0, W.shape[0]}:
+            line(cut - 0.5, color="0.8", linewidth=0.8)
     ax.tick_params(length=0)
-    for target in blocks:
-        for source in blocks:
-            part = W[target.start : target.start + target.size, source.start : source.start + source.size]
-            _coefficient(ax, part, target.start, source.start)
+    for top, height in rows:
+        for left, size in columns:
+            _coefficient(ax, W[top : top + height, left : left + size], top, left)
 
 
 def _coefficient(ax: Axes, part: np.ndarray, top: int, left: int) -> None:

@@ -193,6 +193,33 @@ class LinearAttention(nn.Module):
         model = Transformer(Layout(x=d, y=1, **spare), layers, _packing(d))
         return model.to(dtype=self.qkv.dtype, device=self.qkv.device)
 
+    @staticmethod
+    def from_transformer(source: Transformer) -> LinearAttention:
+        """Return the model that ``transformer`` turned into ``source``, its input scale moved into the weights."""
+        heads = [layer.heads for layer in source.layers]
+        attention = source.layers[0].options
+        options = LinearAttentionOptions(
+            layers=source.depth,
+            width=source.width,
+            heads=source.heads,
+            query_as_key=attention.query_as_key,
+            scaling="keys" if attention.average else "head_size",
+            layer_norm=attention.layer_norm,
+            clip=attention.clip,
+            input_scale=1.0,
+            init=1.0,
+            init_out=1.0,
+        )
+        model = LinearAttention(options, source.layout["x"].size, Generator()).to(source.device, source.dtype)
+        like = model.out.detach()
+        factor = 1.0 if attention.average else model._divisor(0)
+        with torch.no_grad():
+            for i, layer in enumerate(heads):
+                for j, part in enumerate(("query", "key", "value")):
+                    model.qkv[i, j] = torch.cat([getattr(head, part).dense(like) for head in layer])
+                model.out[i] = factor * torch.cat([head.out.dense(like) for head in layer], dim=1)
+        return model
+
     def _heads(self, qkv: Tensor, out: Tensor) -> list[Head]:
         def dense(weight: Tensor) -> Dense:
             return Dense(weight.clone(), trainable=True)

@@ -11,19 +11,25 @@ import fcntl
 import hashlib
 import json
 import os
+import platform
+import signal
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
+import tfnewton
 from tfnewton.checkpoint import write_atomically
 
-__all__ = ["Checkpoint", "RunFolder", "read_checkpoint"]
+__all__ = ["Checkpoint", "RunFolder", "read_checkpoint", "stop_signals"]
 
 _STATE, _DIGEST = "state", "sha256"
 
@@ -130,5 +136,33 @@ class RunFolder:
             raise ValueError(f"no whole checkpoint {name!r} is left: {'; '.join(faults)}")
         return None
 
+    def record_session(self, step: int) -> None:
+        """Add to environment.json with which versions, and from which step, the run goes on."""
+        path = self.path / "environment.json"
+        sessions = json.loads(path.read_text()) if path.exists() else []
+        versions = {
+            "tfnewton": tfnewton.__version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        }
+        session = {"from_step": step, "threads": torch.get_num_threads(), "machine": platform.machine()}
+        self.write(path.name, json.dumps([*sessions, session | {"versions": versions}], indent=2))
+
     def _generations(self, name: str) -> tuple[Path, Path]:
         return self.path / f"{name}.safetensors", self.path / f"{name}.previous.safetensors"
+
+
+@contextmanager
+def stop_signals() -> Iterator[list[int]]:
+    """Yield a list that SIGINT and SIGTERM append to, so that a step is never cut in two."""
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread only
+        yield received
+        return
+    old = {number: signal.signal(number, lambda s, _: received.append(s)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

@@ -13,25 +13,17 @@ is in there, so that a run killed anywhere ends, resumed on the same machine and
 
 from __future__ import annotations
 
-import json
 import math
-import platform
-import signal
 import statistics
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-import tfnewton
 from tfnewton.learning.configuration import Model, TrainingConfig, build, check_same, read_config
-from tfnewton.learning.runs import Checkpoint, RunFolder
+from tfnewton.learning.runs import Checkpoint, RunFolder, stop_signals
 from tfnewton.learning.tasks import Prompts, generator
 
 __all__ = ["Report", "train"]
@@ -73,7 +65,7 @@ def train(
             run.write("config.json", config.model_dump_json(indent=2))
         trainer = _Trainer(config, run, device)
         trainer.prepare()
-        with _stop_signals() as stopped:
+        with stop_signals() as stopped:
             while trainer.step < config.steps:
                 if stopped:
                     trainer.save("last")
@@ -107,7 +99,7 @@ class _Trainer:
         checkpoint = self.run.load("last")
         if checkpoint is not None:
             self._restore(checkpoint)
-        _record_environment(self.run, self.step)
+        self.run.record_session(self.step)
         if checkpoint is None:
             self._evaluate()
 
@@ -217,37 +209,3 @@ class _Trainer:
         self.run.write("weights.safetensors", Checkpoint(weights, self.config.model_dump(mode="json")).to_bytes())
         now = {"skipped": self.skipped, "restarts": self.restarts, "seconds": self.seconds}
         return {key: best.state[key] for key in ("step", "best")} | now
-
-
-def _record_environment(run: RunFolder, step: int) -> None:
-    path = run.path / "environment.json"
-    sessions = json.loads(path.read_text()) if path.exists() else []
-    sessions.append(
-        {
-            "from_step": step,
-            "threads": torch.get_num_threads(),
-            "machine": platform.machine(),
-            "versions": {
-                "tfnewton": tfnewton.__version__,
-                "torch": torch.__version__,
-                "numpy": np.__version__,
-                "python": platform.python_version(),
-            },
-        }
-    )
-    run.write("environment.json", json.dumps(sessions, indent=2))
-
-
-@contextmanager
-def _stop_signals() -> Iterator[list[int]]:
-    """Yield a list that SIGINT and SIGTERM append to, so that a step is never cut in two."""
-    received: list[int] = []
-    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread only
-        yield received
-        return
-    old = {number: signal.signal(number, lambda s, _: received.append(s)) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)

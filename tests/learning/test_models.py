@@ -1,0 +1,177 @@
+"""Linear attention: Gram form, tokens and the package's Transformer are one function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tfnewton.learning.encoder import Encoder, EncoderOptions
+from tfnewton.learning.models import LinearAttention, LinearAttentionOptions
+from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticRegression, generator
+from tfnewton.transformer import Transformer
+
+OPTIONS: dict[str, Any] = {"layers": 3, "width": 16, "heads": 4, "init": 0.15, "init_out": 0.15}
+
+
+def model(d: int = 5, **options: Any) -> LinearAttention:
+    return LinearAttention(LinearAttentionOptions(**(OPTIONS | options)), d, generator(0, "w")).double()
+
+
+def sample(d: int = 5, count: int = 6, n: int = 12, seed: int = 0) -> LinearPrompts:
+    return LinearRegression(d=d, n=n, kappa=1.0 if d == 1 else 10.0).sample(generator(seed, "x"), count, torch.float64)
+
+
+def by_hand(m: LinearAttention, prompts: LinearPrompts) -> np.ndarray:
+    """Token by token and head by head, n x n, in numpy."""
+    o, width = m.options, m.options.width // m.options.heads
+    qkv, out = m.qkv.detach().numpy(), m.out.detach().numpy()
+    answers = []
+    for x, y, query in zip(prompts.x.numpy(), prompts.y.numpy(), prompts.x_query.numpy(), strict=True):
+        h = np.zeros((len(x) + 1, o.width))
+        h[:-1, : m.d], h[:-1, m.d], h[-1, : m.d] = x, y, query
+        h *= o.input_scale
+        keys = len(h) if o.query_as_key else len(x)
+        divisor = keys if o.scaling == "keys" else np.sqrt(width)
+        for (Wq, Wk, Wv), Wo in zip(qkv, out, strict=True):
+            read = h
+            if o.layer_norm is not None:
+                read = (h - h.mean(axis=1, keepdims=True)) / np.sqrt(h.var(axis=1, keepdims=True) + o.layer_norm)
+            update = np.zeros_like(h)
+            for head in range(o.heads):
+                rows = slice(head * width, (head + 1) * width)
+                scores = (read @ Wq[rows].T) @ (read[:keys] @ Wk[rows].T).T
+                update += (scores @ (read[:keys] @ Wv[rows].T) / divisor) @ Wo[:, rows].T
+            h = h + update
+            if o.clip is not None:
+                h = h.clip(-o.clip, o.clip)
+        answers.append(h[-1, m.d] / o.input_scale)
+    return np.array(answers)
+
+
+VARIANTS = [
+    {"query_as_key": query, "layer_norm": norm, "clip": clip, "scaling": scaling}
+    for query in (True, False)
+    for norm in (None, 1e-5)
+    for clip in (None, 0.5)
+    for scaling in ("keys", "head_size")
+]
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_every_form_is_the_same_function(variant: dict[str, Any], layers: int, tmp_path: Path) -> None:
+    m, prompts = model(layers=layers, **variant), sample()
+    expected = by_hand(m, prompts)
+    scale = np.abs(expected).max()
+    assert scale > 1e-3
+    np.testing.assert_allclose(m(prompts).detach(), expected, atol=1e-12 * scale)
+    transformer = m.transformer()
+    H = transformer.pack(prompts.x, prompts.y, prompts.x_query)
+    np.testing.assert_allclose(transformer.unpack(transformer(H))["y_hat"].detach(), expected, atol=1e-12 * scale)
+    transformer.save(tmp_path / "m.safetensors")
+    back = LinearAttention.from_transformer(Transformer.load(tmp_path / "m.safetensors"))
+    np.testing.assert_allclose(back(prompts).detach(), expected, atol=1e-12 * scale)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    d=st.integers(1, 8), n=st.integers(1, 30), layers=st.integers(1, 5), heads=st.integers(1, 3), query=st.booleans()
+)
+def test_gram_form_equals_token_form(d: int, n: int, layers: int, heads: int, query: bool) -> None:
+    m = model(d, layers=layers, heads=heads, width=heads * (d + 3), query_as_key=query)
+    prompts = sample(d, n=n, seed=n)
+    expected = by_hand(m, prompts)
+    np.testing.assert_allclose(m(prompts).detach(), expected, atol=1e-12 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_gradients(variant: dict[str, Any]) -> None:
+    m, prompts = model(2, layers=3, width=6, heads=2, **variant), sample(2, count=2, n=3)
+
+    def loss(qkv: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.func.functional_call(m, {"qkv": qkv, "out": out}, (prompts,))
+        return result
+
+    assert torch.autograd.gradcheck(loss, (m.qkv, m.out), atol=1e-6)
+
+
+def test_trace_of_a_trained_model_names_its_rows() -> None:
+    m, prompts = model(), sample()
+    transformer = m.transformer()
+    H = transformer.pack(prompts.x[0], prompts.y[0], prompts.x_query[0])
+    frames = transformer.trace(H)
+    assert [frame.label for frame in frames] == ["input", "layer 1", "layer 2", "layer 3"]
+    assert set(frames[0].blocks) == {"x", "y", "scratch"}
+    np.testing.assert_array_equal(frames[0].blocks["x"][:, -1], prompts.x_query[0])
+    assert frames[0].blocks["y"][0, -1] == 0.0
+    assert float(frames[-1].blocks["y"][0, -1]) == pytest.approx(float(m(prompts)[0]), rel=1e-10)
+
+
+def test_prediction_is_linear_in_the_query_only_when_it_is_no_key() -> None:
+    prompts = sample()
+    doubled = prompts._replace(x_query=2.0 * prompts.x_query)
+    outside, inside = model(query_as_key=False), model(query_as_key=True)
+    torch.testing.assert_close(outside(doubled), 2.0 * outside(prompts), rtol=1e-12, atol=1e-12)
+    assert (inside(doubled) - 2.0 * inside(prompts)).abs().max() > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layers": 0}, "layers"),
+        ({"width": 18}, "width = 18: must be a multiple of heads = 4"),
+        ({"clip": 0.0}, "clip"),
+        ({"scaling": "n"}, "scaling"),
+        ({"depth": 3}, "depth"),
+        ({"init": -1.0}, "init"),
+    ],
+)
+def test_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        LinearAttentionOptions(**(OPTIONS | options))
+
+
+def test_width_must_hold_a_token() -> None:
+    with pytest.raises(ValueError, match="width = 16: must be above d = 16"):
+        model(16)
+
+
+def test_encoder_against_a_direct_computation() -> None:
+    options = EncoderOptions(layers=2, width=8, heads=2, init=0.3)
+    encoder = Encoder(options, 3, generator(0, "w")).double()
+    prompts = LogisticRegression(d=3, n=7).sample(generator(0, "x"), 4, torch.float64)
+    W = {name: value.detach().numpy() for name, value in encoder.named_parameters()}
+
+    def norm(h: np.ndarray) -> np.ndarray:
+        return np.asarray((h - h.mean(-1, keepdims=True)) / np.sqrt(h.var(-1, keepdims=True) + 1e-5))
+
+    for i in range(4):
+        tokens = np.hstack([0.1 * prompts.x[i].numpy(), prompts.y[i].numpy()[:, None]])
+        h = np.vstack([tokens @ W["embed.weight"].T + W["embed.bias"], W["read_out"]])
+        for layer in range(2):
+            b = f"blocks.{layer}."
+            read = norm(h)
+            q = read @ W[b + "query.weight"].T + W[b + "query.bias"]
+            k, v = np.split(read @ W[b + "key_value.weight"].T + W[b + "key_value.bias"], 2, axis=1)
+            heads = []
+            for rows in (slice(0, 4), slice(4, 8)):
+                scores = np.exp(q[:, rows] @ k[:, rows].T / 2.0)
+                heads.append(scores / scores.sum(1, keepdims=True) @ v[:, rows])
+            h = h + np.hstack(heads) @ W[b + "project.weight"].T + W[b + "project.bias"]
+            wide = torch.nn.functional.gelu(torch.as_tensor(norm(h) @ W[b + "widen.weight"].T)).numpy()
+            h = h + wide @ W[b + "narrow.weight"].T
+        expected = h[-1] @ W["head.weight"].T + W["head.bias"]
+        np.testing.assert_allclose(encoder(prompts)[i].detach(), expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("options", "message"), [({"layers": 0}, "layers"), ({"layers": 1, "heads": 5}, "width = 32")])
+def test_encoder_options_are_refused(options: dict[str, int], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        EncoderOptions(**options)  # type: ignore[arg-type]

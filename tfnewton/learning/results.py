@@ -1,0 +1,148 @@
+"""The trained models and tables that come with the package.
+
+    python -m tfnewton.learning.results            # the main table, from the shipped weights
+    python -m tfnewton.learning.results --ship runs/default
+
+``index.json`` has, for each model, its config, the command that trained it, and its test loss.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tfnewton.checkpoint import write_atomically
+from tfnewton.checks import choice
+from tfnewton.learning import evaluation as ev
+from tfnewton.learning.configuration import TrainingConfig, build
+from tfnewton.learning.experiments import EXPERIMENTS, command, is_complete
+from tfnewton.learning.models import LinearAttention
+from tfnewton.learning.runs import Checkpoint, read_checkpoint
+from tfnewton.learning.tables import load_model
+from tfnewton.learning.tasks import LinearPrompts, LogisticPrompts, LogisticRegression, Prompts, generator
+from tfnewton.transformer import Transformer
+
+__all__ = ["RESULTS", "held_out_loss", "index", "load", "main_table", "ship", "table"]
+
+RESULTS = Path(str(files("tfnewton.learning"))) / "results"
+PROMPTS = 4096
+SHIPPED = ("lsa-depth", "ln-depth", "logistic")  # the main figures; of their runs, seed 0
+_LARGEST_ENCODER = 20  # layers: deeper encoders are in the tables only, for the size of the package
+
+
+def index(folder: Path = RESULTS) -> dict[str, dict[str, Any]]:
+    """Return the entry of each shipped model by name."""
+    path = folder / "index.json"
+    entries: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
+    return entries
+
+
+def table(name: str) -> str:
+    """Return the shipped table of the experiment ``name``, as CSV text."""
+    choice("experiment", name, list(EXPERIMENTS))
+    path = RESULTS / f"{name}.csv"
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no table of {name!r} is shipped; make it with: {command(name, 'default')}")
+    return path.read_text()
+
+
+def load(name: str, folder: Path = RESULTS) -> Callable[[Prompts], Tensor]:
+    """Return the shipped model ``name`` as a function from prompts to predictions.
+
+    Models of linear regression are stored as a ``Transformer``: ``Transformer.load(RESULTS / f"{name}.safetensors")``
+    gives that, to be traced and unpacked.
+    """
+    choice("model", name, list(index(folder)))
+    path = folder / f"{name}.safetensors"
+    config = TrainingConfig.model_validate(index(folder)[name]["config"], strict=False)
+    if isinstance(config.task, LogisticRegression):
+        model = build(config, generator(0, "unused"))
+        model.load_state_dict(read_checkpoint(path).tensors)
+    else:
+        model = LinearAttention.from_transformer(Transformer.load(path))
+    return lambda prompts: ev.predict(model, prompts)
+
+
+def held_out_loss(config: TrainingConfig, model: Callable[[Prompts], Tensor]) -> ev.Statistics:
+    """Return the test errors of ``model`` on the task of ``config``; for encoders, the logistic loss of its weights."""
+    prompts = ev.fresh_prompts(config.task, PROMPTS)
+    predicted = model(prompts)
+    if isinstance(config.task, LogisticRegression):
+        assert isinstance(prompts, LogisticPrompts)
+        return ev.statistics(ev.logistic_losses(predicted, prompts, config.task.mu))
+    assert isinstance(prompts, LinearPrompts)
+    return ev.statistics(ev.squared_errors(predicted, prompts))
+
+
+def ship(root: Path, folder: Path = RESULTS) -> list[str]:
+    """Copy the models of the main figures and all tables from the default runs in ``root``; return their names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    entries = index(folder)
+    for name in SHIPPED:
+        for run in EXPERIMENTS[name].runs("default"):
+            deep = isinstance(run.config.task, LogisticRegression) and run.config.model.layers > _LARGEST_ENCODER
+            if run.config.seed == 0 and not deep and is_complete(run, root):
+                entries[run.name] = _ship_model(root / run.name, folder / f"{run.name}.safetensors")
+                entries[run.name] |= {"experiment": name, "command": command(name, "default")}
+    for run_name, entry in entries.items():
+        config = TrainingConfig.model_validate(entry["config"], strict=False)
+        write_atomically(folder / "index.json", json.dumps(entries, indent=1).encode())  # load reads it
+        entry["test"] = held_out_loss(config, load(run_name, folder))._asdict()
+    write_atomically(folder / "index.json", json.dumps(entries, indent=1).encode())
+    for path in root.glob("*.csv"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    return list(entries)
+
+
+def _ship_model(run: Path, path: Path) -> dict[str, Any]:
+    model, config = load_model(run)
+    if isinstance(model, LinearAttention):
+        model.transformer().save(path)
+    else:
+        write_atomically(path, Checkpoint(model.state_dict(), config.model_dump(mode="json")).to_bytes())
+    return {"config": config.model_dump(mode="json"), "environment": json.loads((run / "environment.json").read_text())}
+
+
+def main_table() -> str:
+    """Return the test losses of all shipped models beside those of Newton's iteration, computed now."""
+    lines = [f"{'model':34}{'mean':>12}{'median':>12}{'trimmed mean':>14}"]
+    reference: dict[Any, list[str]] = {}
+    for name, entry in index().items():
+        config = TrainingConfig.model_validate(entry["config"], strict=False)
+        lines.append(_line(name, held_out_loss(config, load(name))))
+        reference.setdefault(config.task, []).append(name)
+    for task in reference:
+        prompts = ev.fresh_prompts(task, PROMPTS)
+        if isinstance(prompts, LogisticPrompts) and isinstance(task, LogisticRegression):
+            for step, losses in enumerate(ev.newton_losses(prompts, task.mu, task.newton_steps)):
+                lines.append(_line(f"damped Newton, {step} steps", ev.statistics(losses)))
+        elif isinstance(prompts, LinearPrompts):
+            for order in (2, 3):
+                for step, errors in enumerate(ev.newton_errors(prompts, 6, order, "I/lambda_max")):
+                    lines.append(_line(f"Newton order {order}, {step} steps", ev.statistics(errors)))
+            lines.append(_line("least squares with (x_query, 0)", ev.statistics(ev.false_sample(prompts))))
+    return "\n".join(lines)
+
+
+def _line(name: str, statistics: ev.Statistics) -> str:
+    return f"{name:34}{statistics.mean:12.4g}{statistics.median:12.4g}{statistics.trimmed_mean:14.4g}"
+
+
+def main() -> None:
+    """Print the main table, or ship the runs of a folder."""
+    parser = argparse.ArgumentParser(description="Trained models that come with the package.")
+    parser.add_argument("--ship", type=Path, metavar="RUNS", help="copy models and tables from this folder of runs")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print("\n".join(ship(arguments.ship)) if arguments.ship else main_table())
+
+
+if __name__ == "__main__":
+    main()
