@@ -161,6 +161,16 @@ def test_nothing_is_n_by_n_when_there_are_more_tokens_than_rows(kind: Callable[[
         assert max(np.prod(shape, dtype=int) for shape in spy.shapes) <= model.width * n
 
 
+def test_tall_keys_make_no_larger_product_either() -> None:
+    """For a key of 8 rows the n x n product would be the cheaper way for three tokens, one more than H has rows."""
+    layout = Layout(X=2)
+    X = layout["X"]
+    layer = attention(layout, X.add(X @ stack(X, X, X, X).T @ stack(X, X, X, X)))
+    with Spy() as spy:
+        layer(torch.ones(2, 3, dtype=torch.float64))
+    assert (3, 3) not in spy.shapes
+
+
 def test_few_tokens_are_multiplied_with_one_another() -> None:
     """The spy of the test above sees an n x n product where there is one."""
     d = 4

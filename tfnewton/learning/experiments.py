@@ -130,8 +130,12 @@ def run_all(runs: Iterable[Run], root: Path, workers: int = 1) -> None:
     os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**30))
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        for line in pool.map(_train, missing, [root] * len(missing)):
-            print(line, flush=True)
+        try:
+            for line in pool.map(_train, missing, [root] * len(missing)):
+                print(line, flush=True)
+        except KeyboardInterrupt:  # the workers got it too, and save
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _train(run: Run, root: Path) -> str:

@@ -1,6 +1,6 @@
 """Run folders: one process at a time, checkpoints that are whole or refused, and the one before the last kept.
 
-A checkpoint is a safetensors file whose metadata holds a JSON state and a SHA-256 of state and tensors. It is written
+A checkpoint is a safetensors file whose metadata holds a JSON state after a SHA-256 of state and tensors. It is written
 beside its place and renamed, so a crash at any moment leaves a whole file; the file that it replaces becomes the
 ``previous`` one.
 """
@@ -31,7 +31,7 @@ from tfnewton.checkpoint import write_atomically
 
 __all__ = ["Checkpoint", "RunFolder", "read_checkpoint", "stop_signals"]
 
-_STATE, _DIGEST = "state", "sha256"
+_KEY = "checkpoint"  # the one entry of the metadata: safetensors writes several in random order
 
 
 class Checkpoint(NamedTuple):
@@ -43,7 +43,7 @@ class Checkpoint(NamedTuple):
     def to_bytes(self) -> bytes:
         text = json.dumps(self.state)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
-        return to_bytes(tensors, metadata={_STATE: text, _DIGEST: _digest(tensors, text)})
+        return to_bytes(tensors, metadata={_KEY: f"{_digest(tensors, text)} {text}"})
 
 
 def _digest(tensors: dict[str, Tensor], text: str) -> str:
@@ -62,11 +62,12 @@ def read_checkpoint(path: Path) -> Checkpoint:
             tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118  (not a mapping)
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path}: not a whole checkpoint ({error})") from error
-    if not {_STATE, _DIGEST} <= metadata.keys():
+    if _KEY not in metadata:
         raise ValueError(f"{path}: a safetensors file, but not a checkpoint")
-    if metadata[_DIGEST] != _digest(tensors, metadata[_STATE]):
+    digest, _, text = metadata[_KEY].partition(" ")
+    if digest != _digest(tensors, text):
         raise ValueError(f"{path}: edited or damaged, its checksum does not fit")
-    return Checkpoint(tensors, json.loads(metadata[_STATE]))
+    return Checkpoint(tensors, json.loads(text))
 
 
 class RunFolder:

@@ -1,0 +1,106 @@
+"""Reference algorithms and statistics of the tables, against numpy and scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from tfnewton.learning import evaluation as ev
+from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticPrompts, LogisticRegression, generator
+
+
+def prompts(noise: float = 0.0, count: int = 30) -> LinearPrompts:
+    return LinearRegression(d=4, n=15, noise=noise).sample(generator(0, "t"), count, torch.float64)
+
+
+def errors_of(w: list[np.ndarray], p: LinearPrompts) -> np.ndarray:
+    return (np.einsum("bd,bd->b", np.array(w), p.x_query.numpy()) - p.target.numpy()) ** 2
+
+
+def test_statistics() -> None:
+    errors = torch.randn(1000, generator=torch.Generator().manual_seed(0), dtype=torch.float64).exp()
+    found = ev.statistics(errors)
+    assert found.mean == pytest.approx(errors.numpy().mean())
+    assert found.median == pytest.approx(np.sort(errors.numpy())[499])
+    assert found.trimmed_mean == pytest.approx(stats.trim_mean(errors.numpy(), 0.05))
+
+
+@pytest.mark.parametrize("ridge", [0.0, 2.0])
+@pytest.mark.parametrize("init", list(ev.INITS))
+def test_newton(init: str, ridge: float) -> None:
+    p = prompts(noise=1.0)
+    for order in ev.ORDERS:
+        found = list(ev.newton_errors(p, 3, order, init, ridge))
+        for step in range(4):
+            w = []
+            for A, y in zip(p.x.numpy(), p.y.numpy(), strict=True):
+                R = A.T @ A + ridge * np.eye(4)
+                ev_max, ev_min = np.linalg.eigvalsh(R)[[-1, 0]]
+                X = {
+                    "I/lambda_max": np.eye(4) / ev_max,
+                    "R/lambda_max^2": R / ev_max**2,
+                    "2R/(lambda_max^2+lambda_min^2)": 2.0 * R / (ev_max**2 + ev_min**2),
+                }[init]
+                for _ in range(step):
+                    E = np.eye(4) - R @ X
+                    X = X @ sum(np.linalg.matrix_power(E, k) for k in range(order))
+                w.append(X @ A.T @ y)
+            np.testing.assert_allclose(found[step], errors_of(w, p), rtol=1e-6, atol=1e-12)
+
+
+def test_gradient_descent() -> None:
+    p = prompts()
+    w = []
+    for A, y in zip(p.x.numpy(), p.y.numpy(), strict=True):
+        v = np.zeros(4)
+        for _ in range(5):
+            v = v + A.T @ (y - A @ v) / np.linalg.norm(A, 2) ** 2
+        w.append(v)
+    np.testing.assert_allclose(ev.gradient_descent_errors(p, 5), errors_of(w, p), rtol=1e-8)
+
+
+def test_ridge_and_false_sample() -> None:
+    p = prompts(noise=1.5)
+    ridge = [np.linalg.solve(A.T @ A + 0.7 * np.eye(4), A.T @ y) for A, y in zip(p.x.numpy(), p.y.numpy(), strict=True)]
+    np.testing.assert_allclose(ev.least_squares_errors(p, 0.7), errors_of(ridge, p), rtol=1e-8)
+    answers = []
+    for A, y, query in zip(p.x.numpy(), p.y.numpy(), p.x_query.numpy(), strict=True):
+        answers.append(query @ np.linalg.lstsq(np.vstack([A, query]), np.append(y, 0.0), rcond=None)[0])
+    answer, target = np.array(answers), p.target.numpy()
+    best = min(np.mean((c * answer - target) ** 2) for c in np.linspace(0.5, 2.0, 30_001))
+    assert ev.false_sample(p).mean().item() == pytest.approx(best, rel=1e-6)
+
+
+def test_ridge_of_the_noise_is_the_best_ridge() -> None:
+    task = LinearRegression(d=5, n=8, kappa=50.0, noise=3.0)
+    p = task.sample(generator(1, "t"), 20_000, torch.float64)
+    assert ev.ridge_of(task) == 9.0
+    means = [ev.least_squares_errors(p, ridge).mean().item() for ridge in (1.0, 9.0, 81.0)]
+    assert means[1] < min(means[0], means[2])
+
+
+def test_logistic_losses() -> None:
+    task = LogisticRegression(d=3, n=9)
+    p = task.sample(generator(0, "t"), 7, torch.float64)
+    losses = ev.newton_losses(p, task.mu, 12)
+    assert losses.shape == (13, 7)
+    np.testing.assert_allclose(losses[0], np.log(2.0), rtol=1e-12)
+    w, x, y = p.target.numpy(), p.x.numpy(), p.y.numpy()
+    margins = y * np.einsum("bnd,bd->bn", x, w)
+    expected = np.log1p(np.exp(-margins)).mean(1) + 0.05 * (w**2).sum(1)
+    np.testing.assert_allclose(losses[12], expected, rtol=1e-10)
+    assert (losses[1:] <= losses[:-1] + 1e-12).all()
+
+
+def test_fresh_prompts_are_not_those_of_any_run() -> None:
+    task = LinearRegression()
+    test = ev.fresh_prompts(task, 8)
+    assert torch.equal(test.x, ev.fresh_prompts(task, 8).x)
+    for seed in range(4):
+        for purpose in ("training", "validation"):
+            assert not torch.isin(test.x, task.sample(generator(seed, purpose), 64).x).any()
+    assert isinstance(ev.fresh_prompts(LogisticRegression(), 2), LogisticPrompts)
+    with pytest.raises(ValueError, match="count = 0"):
+        ev.fresh_prompts(task, 0)
