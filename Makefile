@@ -20,6 +20,7 @@ help:
 	@echo "make clean       remove what was built (.venv stays)"
 
 book: .venv/book
+	rm -rf _build
 	$(BIN)/jupyter-book build . -n -W --keep-going
 
 test: chromium .venv/test book

@@ -58,7 +58,7 @@ problems = st.tuples(st.integers(1, 32), st.integers(0, 25), st.booleans(), st.i
 
 
 @given(problems, st.floats(0, 8))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_equals_the_plain_iteration(case: tuple[int, int, bool, int], log_kappa: float) -> None:
     """Within 10 kappa times machine precision, so within 3e-13 for kappa up to a hundred."""
     d, steps, is_symmetric, seed = case

@@ -90,7 +90,7 @@ def test_stored_gradient_descent() -> None:
 
 
 @given(cases(), st.floats(0, 2), st.booleans())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_equals_the_plain_iteration(case: tuple[int, int, int, int], log_kappa: float, ridge: bool) -> None:
     """To 1e-10, relative to ||a_test|| ||w_T|| and to ||X_T||, for kappa(A) up to a hundred."""
     d, n, steps, seed = case

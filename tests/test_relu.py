@@ -25,7 +25,7 @@ TRUTH = json.loads((Path(__file__).parent / "truth" / "truth.json").read_text())
 Function = Callable[[np.ndarray], np.ndarray]
 Interval = tuple[float, float]
 
-quick = settings(deadline=None, max_examples=25)
+quick = settings(deadline=None, max_examples=10)
 
 
 def eta(mu: float) -> Function:

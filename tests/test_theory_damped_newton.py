@@ -243,7 +243,8 @@ def test_printed_decrement_bound_drops_the_error() -> None:
 
 
 def test_printed_lower_bound_of_the_integral_is_false() -> None:
-    # l.1510: 0 <= delta / (1 - delta) - lambda is printed. An error that undoes the step has delta = 0 < lambda.
+    # After eq:bound_hessian_inv_grad, 0 <= delta / (1 - delta) - lambda is printed.
+    # An error that undoes the step has delta = 0 < lambda.
     mu, A, y, x = 0.1, np.ones((1, 1)), ONE, np.zeros(1)
     landed = np.asarray(damped_newton(A, y, mu, 1, x))[1]
     stayed = np.asarray(damped_newton(A, y, mu, 1, x, errors=(x - landed)[None]))[1]
@@ -253,7 +254,7 @@ def test_printed_lower_bound_of_the_integral_is_false() -> None:
 
 @pytest.mark.parametrize(("lam", "share"), [(0.1, 0.01), (0.01, 1e-4), (0.0, 0.02)])
 def test_printed_completion_of_the_square(lam: float, share: float) -> None:
-    # l.1533, alpha = sqrt(share / 3): 3 lambda^2 + share + alpha = 3 (lambda - alpha)^2 is printed;
+    # Completing the square there, alpha = sqrt(share / 3): 3 lambda^2 + share + alpha = 3 (lambda - alpha)^2 is printed;
     # 3 lambda^2 + share - alpha <= 3 (lambda - alpha)^2 is right, for lambda <= 1/6.
     alpha = np.sqrt(share / 3)
     assert 3 * lam**2 + share + alpha - 3 * (lam - alpha) ** 2 > 0.9 * alpha

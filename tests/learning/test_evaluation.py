@@ -16,7 +16,7 @@ def prompts(noise: float = 0.0, count: int = 30) -> LinearPrompts:
 
 
 def errors_of(w: list[np.ndarray], p: LinearPrompts) -> np.ndarray:
-    return (np.einsum("bd,bd->b", np.array(w), p.x_query.numpy()) - p.target.numpy()) ** 2
+    return np.asarray(np.square(np.einsum("bd,bd->b", np.array(w), p.x_query.numpy()) - p.target.numpy()))
 
 
 def test_statistics() -> None:
@@ -96,11 +96,11 @@ def test_logistic_losses() -> None:
 
 def test_fresh_prompts_are_not_those_of_any_run() -> None:
     task = LinearRegression()
-    test = ev.fresh_prompts(task, 8)
-    assert torch.equal(test.x, ev.fresh_prompts(task, 8).x)
+    test = ev.fresh_prompts(task, 8, torch.float64)
+    assert torch.equal(test.x, ev.fresh_prompts(task, 8, torch.float64).x)
     for seed in range(4):
         for purpose in ("training", "validation"):
-            assert not torch.isin(test.x, task.sample(generator(seed, purpose), 64).x).any()
+            assert not torch.isin(test.x, task.sample(generator(seed, purpose), 64, torch.float64).x).any()
     assert isinstance(ev.fresh_prompts(LogisticRegression(), 2), LogisticPrompts)
     with pytest.raises(ValueError, match="count = 0"):
         ev.fresh_prompts(task, 0)

@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from tfnewton.learning import cli, experiments, recipes
@@ -13,6 +14,8 @@ from tfnewton.learning.configuration import TrainingConfig
 from tfnewton.learning.experiments import EXPERIMENTS, main, write_table
 from tfnewton.learning.tables import load_model
 from tfnewton.learning.training import train
+
+OTHERS = [name for name in EXPERIMENTS if name not in ("lsa-depth", "logistic")]
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -26,7 +29,7 @@ def train_here(name: str, root: Path) -> None:
             train(run.config, root / run.name)
 
 
-@pytest.mark.parametrize("name", list(EXPERIMENTS))
+@pytest.mark.parametrize("name", ["lsa-depth", "logistic", *(pytest.param(n, marks=pytest.mark.slow) for n in OTHERS)])
 def test_smoke(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiments, "LN_GRID", experiments.LN_GRID[3:8:4])
     monkeypatch.setattr("tfnewton.learning.tables.FUNCTION_PROMPTS", 20)
@@ -75,6 +78,7 @@ def test_default_grids() -> None:
     assert len({run.config.task for run in EXPERIMENTS["ln-grid"].runs("default")}) == 10
 
 
+@pytest.mark.slow
 def test_command_trains_what_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     first, *others = EXPERIMENTS["lsa-depth"].runs("smoke")
     train(first.config, tmp_path / "smoke" / first.name)
@@ -88,9 +92,7 @@ def test_command_trains_what_is_missing(tmp_path: Path, capfd: pytest.CaptureFix
     assert model.options == first.config.model
 
 
-def app() -> object:
-    import typer
-
+def app() -> typer.Typer:
     application = typer.Typer()
     application.command()(cli._experiments)
     return application

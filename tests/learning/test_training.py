@@ -38,14 +38,14 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-class Stop(Exception):
+class StopError(Exception):
     pass
 
 
-def stop_at(step: int) -> training.Report:
-    def report(now: int, loss: float, rate: float) -> None:
-        if now == step:
-            raise Stop
+def stop_at(last: int) -> training.Report:
+    def report(step: int, loss: float, rate: float) -> None:
+        if step == last:
+            raise StopError
 
     return report
 
@@ -77,7 +77,7 @@ def test_training_lowers_the_loss_and_leaves_a_complete_folder(tmp_path: Path) -
 @pytest.mark.parametrize("step", [1, 10, 33, 59])
 def test_interrupted_runs_end_in_the_same_bytes(tmp_path: Path, step: int) -> None:
     train(config(), tmp_path / "whole")
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         train(config(), tmp_path / "cut", stop_at(step))
     train(config(), tmp_path / "cut")
     assert weights(tmp_path / "cut") == weights(tmp_path / "whole")
@@ -126,19 +126,20 @@ def test_interrupt_finishes_the_step_and_saves(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["truncated", "edited", "empty", "foreign"])
 def test_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path, damage: str) -> None:
     train(config(), tmp_path / "whole")
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         train(config(), tmp_path / "cut", stop_at(35))
     last = tmp_path / "cut" / "last.safetensors"
     data = bytearray(last.read_bytes())
     data[-3] ^= 1
-    last.write_bytes({"truncated": data[:-100], "edited": data, "empty": b"", "foreign": b"{}" * 50}[damage])
+    damaged = {"truncated": data[:-100], "edited": data, "empty": bytearray(), "foreign": bytearray(b"{}" * 50)}
+    last.write_bytes(damaged[damage])
     with pytest.warns(UserWarning, match=r"last\.safetensors: .* using .*last\.previous\.safetensors"):
         train(config(), tmp_path / "cut")
     assert weights(tmp_path / "cut") == weights(tmp_path / "whole")
 
 
 def test_no_whole_checkpoint_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         train(config(), tmp_path, stop_at(35))
     for name in ("last", "last.previous"):
         (tmp_path / f"{name}.safetensors").write_bytes(b"broken")
@@ -228,7 +229,7 @@ def test_divergence_goes_back_to_the_best_with_half_the_rate(tmp_path: Path, mon
 
 def test_hopeless_divergence_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training._Trainer, "_loss", lambda self, prompts: self.model.get_parameter("out").sum() * 1e39)
-    with pytest.raises(RuntimeError, match="diverged at step .*, after 10 restarts"):
+    with pytest.raises(RuntimeError, match=r"diverged at step .*, after 10 restarts"):
         train(config(), tmp_path)
 
 

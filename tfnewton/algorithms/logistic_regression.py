@@ -150,7 +150,7 @@ def damped_newton(
     damping: str = "paper",
     errors: Array | None = None,
 ) -> Array:
-    """Return the iterates x_0, ..., x_steps of damped Newton's method, shape (..., steps + 1, d) (eq. l.339).
+    """Return the iterates x_0, ..., x_steps of damped Newton's method, shape (..., steps + 1, d).
 
     x_{t+1} = x_t - (hess f)^-1 grad f / (1 + M lambda_f) + errors_t, with M = ``damping_constant(mu, damping)``.
     ``x0`` (..., d) is zero unless given; ``errors`` (..., steps, d) are the injected errors, none unless given.
