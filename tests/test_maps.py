@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch_spy import PRODUCTS, Spy
 
@@ -39,6 +39,8 @@ def oracle(selection: Selection) -> np.ndarray:
     st.sampled_from([torch.float32, torch.float64]),
     st.integers(0, 99),
 )
+@example(Selection((Piece(0, 1, 2, 0.25),), (2, 4)), (), torch.float64, 0)
+@example(Selection((Piece(0, 1, 2, 0.25), Piece(2, 0, 1, -3.0)), (3, 4)), (2,), torch.float64, 0)
 @settings(deadline=None, max_examples=80)
 def test_selection_equals_its_matrix(
     selection: Selection, batch: tuple[int, ...], dtype: torch.dtype, seed: int

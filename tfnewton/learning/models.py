@@ -130,7 +130,7 @@ class LinearAttention(nn.Module):
                 q, k, v = (self._by_head(part) for part in (q, k, v))  # (B, heads, n + 1, width / heads)
                 state = k[:, :, :count].mT @ v[:, :, :count] / divisor  # (B, heads, width / heads, width / heads)
                 update = (q @ state).transpose(1, 2).flatten(2) @ projection.mT
-            h = self._clipped(h + update)
+            h = self._clipped(h + update.to(h.dtype))  # a sum of two dtypes is four times slower
         read = self._normalised(h)
         scores, values = self._readout(read[:, :count], read[:, -1], qkv, out)
         return self._clipped((scores * values).sum(dim=(1, 2)) / divisor + h[:, -1, self.d])
