@@ -79,7 +79,7 @@ def inversion(seconds: float) -> Table:
         )
     note = (
         f"{STEPS} steps, median microseconds a step; ratios of medians / of minima. Plain: 2X - X(AX), two products.\n"
-        "A symmetric layer multiplies three times (its heads share their value), a general step, two layers, six times."
+        "A symmetric layer multiplies three times (its heads share their value); a general step, two layers, six times."
     )
     return Table("Inversion: forward pass against the plain iteration", note, rows)
 
@@ -119,7 +119,7 @@ def regression(seconds: float) -> Table:
         )
     note = (
         f"d = {d}, {STEPS} steps, {3 + STEPS} layers; microseconds for all of them. Plain numpy iterates on d x d\n"
-        "matrices, a transformer on rows of n tokens: its time is linear in n, and so is the ratio once n is large."
+        "matrices and pays for n once, a transformer works on rows of n tokens in every layer, in time linear in n."
     )
     return Table("Linear regression: forward pass and number of examples", note, rows)
 

@@ -254,8 +254,8 @@ def test_printed_lower_bound_of_the_integral_is_false() -> None:
 
 @pytest.mark.parametrize(("lam", "share"), [(0.1, 0.01), (0.01, 1e-4), (0.0, 0.02)])
 def test_printed_completion_of_the_square(lam: float, share: float) -> None:
-    # Completing the square there, alpha = sqrt(share / 3): 3 lambda^2 + share + alpha = 3 (lambda - alpha)^2 is printed;
-    # 3 lambda^2 + share - alpha <= 3 (lambda - alpha)^2 is right, for lambda <= 1/6.
+    # Completing the square there, with alpha = sqrt(share / 3), 3 lambda^2 + share + alpha = 3 (lambda - alpha)^2 is
+    # printed; 3 lambda^2 + share - alpha <= 3 (lambda - alpha)^2 is right, for lambda <= 1/6.
     alpha = np.sqrt(share / 3)
     assert 3 * lam**2 + share + alpha - 3 * (lam - alpha) ** 2 > 0.9 * alpha
     assert 3 * lam**2 + share - alpha < 3 * (lam - alpha) ** 2

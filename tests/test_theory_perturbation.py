@@ -121,7 +121,8 @@ def test_step_size_threshold_is_sharp_and_the_printed_one_safe(error: float) -> 
 
 
 def test_printed_derivative_of_the_step_size() -> None:
-    # Proof sketch of thm:logistic, step 3: the derivative of 1 / (1 + sqrt z) is -1 / (2 sqrt z (1 + sqrt z)^2), not -2 sqrt z / (1 + sqrt z).
+    # Proof sketch of thm:logistic, step 3: the derivative of 1 / (1 + sqrt z) is -1 / (2 sqrt z (1 + sqrt z)^2),
+    # not -2 sqrt z / (1 + sqrt z).
     z, h = np.array([0.01, 0.5, 4.0]), 1e-6
     measured = (np.asarray(pt.step_size(z + h, 0.25)) - np.asarray(pt.step_size(z - h, 0.25))) / (2 * h)
     np.testing.assert_allclose(measured, -1 / (2 * np.sqrt(z) * (1 + np.sqrt(z)) ** 2), rtol=1e-6)

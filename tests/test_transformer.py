@@ -150,9 +150,9 @@ def test_sizes_of_a_transformer_without_layers() -> None:
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
 def test_nothing_is_n_by_n_when_there_are_many_tokens(kind: Callable[[np.ndarray], Any]) -> None:
-    """Never when n > width; nor for six tokens, when (V K^T) Q is the cheaper order for d = 4 already."""
+    """Never when n > width; nor for seven tokens, when (V K^T) Q is the cheaper order for d = 4 already."""
     d, rng = 4, np.random.default_rng(0)
-    for n in (6, 20, 101):
+    for n in (7, 20, 101):
         model = least_squares(d, 3, 1e-6)
         H = kind(np.asarray(model.pack(*regression_inputs(d, n, rng))))
         with Spy() as spy:

@@ -163,7 +163,9 @@ class LinearAttention(nn.Module):
         return math.sqrt(self.options.width / self.options.heads) if self.options.scaling == "head_size" else keys
 
     def _normalised(self, h: Tensor) -> Tensor:
-        epsilon = self.options.layer_norm
+        epsilon, device = self.options.layer_norm, h.device.type
+        if torch.is_autocast_enabled(device):  # products are to be in low precision: so may be what they read
+            h = h.to(torch.get_autocast_dtype(device))
         return h if epsilon is None else functional.layer_norm(h, h.shape[-1:], eps=epsilon)
 
     def _clipped(self, h: Tensor) -> Tensor:
