@@ -9,6 +9,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 .PHONY: help book test test-quick notebooks bench clean chromium
 
 help:
@@ -51,4 +52,4 @@ chromium:
 
 .venv/book .venv/test: .venv/%: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$*]'
-	touch $@
+	touch .venv/book $@ # the test extra holds the book's

@@ -6,6 +6,7 @@ range or a misspelt name stops a run before any compute, naming the parameter, t
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -20,6 +21,8 @@ __all__ = [
     "NewtonIteration",
     "Parameters",
     "SelfConcordance",
+    "TrainingLinearAttention",
+    "least_error",
 ]
 
 Dimension = Annotated[int, Field(ge=1, le=64)]
@@ -98,13 +101,20 @@ class LinearRegression(_Samples):
         return self
 
 
-class SelfConcordance(_Samples):
+class _Examples(_Samples):
+    """Of chapters that take the Hessians at thousands of points at once: d n numbers a point."""
+
+    d: Annotated[int, Field(ge=1, le=20)]
+    n: Annotated[int, Field(ge=1, le=200)]
+
+
+class SelfConcordance(_Examples):
     """Chapter 05."""
 
     mu: Penalty
 
 
-class DampedNewton(_Samples):
+class DampedNewton(_Examples):
     """Chapter 06."""
 
     mu: Penalty
@@ -112,21 +122,49 @@ class DampedNewton(_Samples):
     error: Annotated[float, Field(ge=0.0, le=0.1)]
 
 
-class LogisticConstruction(_Samples):
-    """Chapter 07."""
+def least_error(d: int, mu: float, n: int = 1) -> float:
+    """Return the smallest error of a damped Newton step that the chapters build for n samples of d features.
 
-    mu: Penalty
+    Below 5e-10 sqrt(d)/mu^1.5 (measured) the knots of the ReLU layers are closer than float64 tells apart; and the
+    units, about d^1.25/sqrt(mu error), times n samples are kept to 4e6 or so.
+    """
+    return max(5e-10 * math.sqrt(d) / math.pow(mu, 1.5), (math.pow(d, 1.25) * n / 4e6) ** 2 / mu)
+
+
+def _check_error(error: float, least: float, given: str) -> None:
+    if error < least:
+        raise ValueError(f"error = {error:g}: must be at least {least:.2g}, the least that is built for {given}")
+
+
+class LogisticConstruction(_Samples):
+    """Chapter 07; it compares wasteful placements of knots, which mu < 0.01 would make too wide to run."""
+
+    d: Annotated[int, Field(ge=1, le=10)]
+    n: Annotated[int, Field(ge=1, le=32)]
+    mu: Annotated[float, Field(ge=0.01, le=10.0)]
     error: Error
     inversion_steps: Annotated[int, Field(ge=1, le=40)]
+
+    @model_validator(mode="after")
+    def _within_reach(self) -> Self:
+        _check_error(self.error, least_error(self.d, self.mu), f"d = {self.d}, mu = {self.mu:g}")
+        return self
 
 
 class MainTheorem(_Samples):
     """Chapter 08; of the breast cancer data, the first d features and n rows drawn at random."""
 
+    n: Annotated[int, Field(ge=1, le=1000)]
     mu: Annotated[float, Field(ge=1e-3, le=10.0)]
     error: Error
-    steps: Annotated[int, Field(ge=1, le=100)]
+    steps: Annotated[int, Field(ge=1, le=40)]
     dataset: Literal["synthetic", "breast_cancer"]
+
+    @model_validator(mode="after")
+    def _within_reach(self) -> Self:
+        least = least_error(self.d, self.mu, self.n)
+        _check_error(self.error, least, f"d = {self.d}, n = {self.n}, mu = {self.mu:g}")
+        return self
 
     @model_validator(mode="after")
     def _within_the_data(self) -> Self:
@@ -135,3 +173,15 @@ class MainTheorem(_Samples):
         if self.dataset == "breast_cancer" and self.n > 569:
             raise ValueError(f"n = {self.n}: must be at most 569, the rows of the breast cancer data")
         return self
+
+
+class TrainingLinearAttention(Parameters):
+    """Chapter 09; kappa and noise are of the test prompts and, with ``retrain``, of the training prompts too."""
+
+    layers: Annotated[int, Field(ge=1, le=12)]
+    kappa: Annotated[float, Field(ge=1.0, le=1000.0)]
+    noise: Annotated[float, Field(ge=0.0, le=100.0)]
+    query_in_context: bool
+    seed: Seed
+    retrain: bool
+    steps: Annotated[int, Field(ge=1, le=10_000)]

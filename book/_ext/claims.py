@@ -61,7 +61,7 @@ class Claims(RecordDirective):
     def run(self) -> list[nodes.Node]:
         sections = self.arguments[0].split()
         rows = [self.claim(entry) for entry in self.entries() if entry["section"] in sections]
-        return [self.table(["Paper", "In our words", "Standing", "In this book"], [18, 42, 14, 26], rows)]
+        return [self.table(["Paper", "In our words", "Standing", "In this book"], [17, 38, 13, 32], rows)]
 
     def claim(self, entry: Entry) -> nodes.row:
         name = f"**{entry['kind'].capitalize()} {entry['number']}**\\\n{literal(entry['label'])}"

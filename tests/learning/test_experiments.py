@@ -39,7 +39,7 @@ def test_smoke(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     table = rows(path)
     settings = {(row.get("kappa"), row.get("noise")) for row in table}
     models = {
-        (row["method"], row.get("variant"), row["depth"], row.get("kappa"), row.get("noise"))
+        (row["method"], row.get("variant"), row["depth"], row.get("kappa"), row.get("noise"), row.get("run"))
         for row in table
         if row["method"] in {"LSA", "LSA+LN", "encoder"}
     }
@@ -53,7 +53,7 @@ def test_smoke(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_every_figure_of_the_paper_is_an_experiment() -> None:
     assert {experiment.label for experiment in EXPERIMENTS.values()} == {
         *("fig:lsa-loss", "fig:lsa_func", "fig:lsa_func_out", "fig:lsa_ln_func", "fig:lsa_ln_func_out"),
-        *("fig:logistic_regression", "fig:lsa-full", "fig:lsa-ln-full"),
+        *("fig:logistic_regression", "fig:lsa-full", "fig:lsa-ln-full", "sec:experiments"),
     }
 
 
@@ -122,6 +122,11 @@ def test_recipes_refuse(recipe: object) -> None:
         recipe(1, 0, "smoke", kappa=0.9)  # type: ignore[operator]
     with pytest.raises(ValueError, match="layers = 0: must be at least 1"):
         recipes.logistic_encoder(0, 0, "smoke")
+
+
+def test_unknown_ablation_is_refused() -> None:
+    with pytest.raises(ValueError, match="ablation = 'none': must be one of 'no-gradient-clip'"):
+        recipes.ablated(3, "none", 0, "smoke")
 
 
 def test_one_failed_run_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,12 @@ def test_shipped_table(path: Path) -> None:
     assert path.stem in EXPERIMENTS
     assert {"method", "depth"} <= set(rows[0])
     assert all(None not in row.values() for row in rows)
+    entry = json.loads((results.RESULTS / "tables.json").read_text())[path.stem]
+    runs = {run.name for run in EXPERIMENTS[path.stem].runs("default")}
+    assert entry["runs"] == len(runs)
+    assert set(entry["missing"]) < runs
+    if "run" in rows[0]:
+        assert {row["run"] for row in rows} - {""} == runs - set(entry["missing"])
 
 
 def test_main_table_has_every_model_and_newton() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -16,14 +15,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from killed_run import config
 from pydantic import ValidationError
+from tiny_run import StopError, config, stop_at, weights
 from torch import Tensor
 
 from tfnewton.learning import training
 from tfnewton.learning.encoder import EncoderOptions
 from tfnewton.learning.models import LinearAttention, LinearAttentionOptions
-from tfnewton.learning.runs import RunFolder, read_checkpoint
+from tfnewton.learning.runs import read_checkpoint
 from tfnewton.learning.tasks import Curriculum, LinearPrompts, LogisticRegression
 from tfnewton.learning.training import train
 
@@ -36,22 +35,6 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-class StopError(Exception):
-    pass
-
-
-def stop_at(last: int) -> training.Report:
-    def report(step: int, loss: float, rate: float) -> None:
-        if step == last:
-            raise StopError
-
-    return report
-
-
-def weights(folder: Path) -> bytes:
-    return (folder / "weights.safetensors").read_bytes()
 
 
 def history(folder: Path) -> list[dict[str, str]]:
@@ -86,13 +69,13 @@ def test_interrupted_runs_end_in_the_same_bytes(tmp_path: Path, step: int) -> No
 
 
 def start(folder: Path, steps: int) -> subprocess.Popen[bytes]:
-    script = Path(__file__).with_name("killed_run.py")
+    script = Path(__file__).with_name("tiny_run.py")
     return subprocess.Popen([sys.executable, str(script), str(folder), str(steps)], env=os.environ | ONE_THREAD)
 
 
 @pytest.mark.slow
 def test_twenty_kills_end_in_the_same_bytes(tmp_path: Path) -> None:
-    steps, chance, kills = 3000, random.Random(0), 0
+    steps, chance, kills = 2000, random.Random(0), 0
     assert start(tmp_path / "whole", steps).wait() == 0
     for number in range(20):
         folder = tmp_path / f"killed{number}"
@@ -100,7 +83,7 @@ def test_twenty_kills_end_in_the_same_bytes(tmp_path: Path) -> None:
         while not (folder / "last.safetensors").exists():
             assert process.poll() is None
             time.sleep(0.01)
-        time.sleep(chance.uniform(0.0, 1.0))
+        time.sleep(chance.uniform(0.0, 0.8))
         kills += process.poll() is None
         process.kill()
         process.wait()
@@ -121,49 +104,6 @@ def test_interrupt_finishes_the_step_and_saves(tmp_path: Path) -> None:
     train(config(), tmp_path / "cut")
     train(config(), tmp_path / "whole")
     assert weights(tmp_path / "cut") == weights(tmp_path / "whole")
-
-
-@pytest.mark.parametrize("damage", ["truncated", "edited", "empty", "foreign"])
-def test_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path, damage: str) -> None:
-    train(config(), tmp_path / "whole")
-    with pytest.raises(StopError):
-        train(config(), tmp_path / "cut", stop_at(35))
-    last = tmp_path / "cut" / "last.safetensors"
-    data = bytearray(last.read_bytes())
-    data[-3] ^= 1
-    damaged = {"truncated": data[:-100], "edited": data, "empty": bytearray(), "foreign": bytearray(b"{}" * 50)}
-    last.write_bytes(damaged[damage])
-    with pytest.warns(UserWarning, match=r"last\.safetensors: .* using .*last\.previous\.safetensors"):
-        train(config(), tmp_path / "cut")
-    assert weights(tmp_path / "cut") == weights(tmp_path / "whole")
-
-
-def test_no_whole_checkpoint_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StopError):
-        train(config(), tmp_path, stop_at(35))
-    for name in ("last", "last.previous"):
-        (tmp_path / f"{name}.safetensors").write_bytes(b"broken")
-    with pytest.raises(ValueError, match=r"no whole checkpoint 'last' is left: .*last\.safetensors.*last\.previous"):
-        train(config(), tmp_path)
-
-
-def _hold(folder: Path, ready: multiprocessing.synchronize.Event, done: multiprocessing.synchronize.Event) -> None:
-    with RunFolder(folder).locked():
-        ready.set()
-        done.wait(60)
-
-
-def test_second_process_is_refused(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    ready, done = context.Event(), context.Event()
-    process = context.Process(target=_hold, args=(tmp_path, ready, done))
-    process.start()
-    assert ready.wait(60)
-    with pytest.raises(RuntimeError, match="another process is training in this run folder"):
-        train(config(), tmp_path)
-    done.set()
-    process.join()
-    train(config(10), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -190,20 +130,21 @@ def test_changed_model_field_is_named(tmp_path: Path) -> None:
         train(config(10, model=other), tmp_path)
 
 
-def test_overflowing_batches_are_skipped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = 0
-    forward = LinearAttention.forward
+def test_batches_that_overflow_are_computed_in_double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(config(), tmp_path / "plain")
+    calls, forward = 0, LinearAttention.forward
 
     def overflow(self: LinearAttention, prompts: LinearPrompts) -> Tensor:
         nonlocal calls
-        calls += len(prompts.x) == 8
-        return forward(self, prompts) * (float("inf") if calls in (5, 6, 12) and len(prompts.x) == 8 else 1.0)
+        single = prompts.x.dtype == torch.float32
+        calls += single and len(prompts.x) == 8
+        return forward(self, prompts) * (float("inf") if single and calls in (5, 6, 12) else 1.0)
 
     monkeypatch.setattr(LinearAttention, "forward", overflow)
-    result = train(config(), tmp_path)
-    assert result["skipped"] == 3
-    assert result["restarts"] == []
-    assert all(torch.isfinite(t).all() for t in read_checkpoint(tmp_path / "weights.safetensors").tensors.values())
+    result = train(config(), tmp_path / "overflown")
+    assert (result["overflows"], result["restarts"]) == (3, [])
+    plain, rescued = (read_checkpoint(tmp_path / name / "last.safetensors") for name in ("plain", "overflown"))
+    torch.testing.assert_close(rescued.tensors["model.qkv"], plain.tensors["model.qkv"], rtol=1e-3, atol=1e-4)
 
 
 def test_divergence_goes_back_to_the_best_with_half_the_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,42 +169,10 @@ def test_divergence_goes_back_to_the_best_with_half_the_rate(tmp_path: Path, mon
 
 
 def test_hopeless_divergence_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training._Trainer, "_loss", lambda self, prompts: self.model.get_parameter("out").sum() * 1e39)
+    for name in ("_gradient", "_gradient_in_double"):
+        monkeypatch.setattr(training._Trainer, name, lambda self, prompts: (float("inf"), False))
     with pytest.raises(RuntimeError, match=r"diverged at step .*, after 10 restarts"):
         train(config(), tmp_path)
-
-
-def test_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(PermissionError, match="the run folder cannot be written"):
-        train(config(), tmp_path / "file" / "run")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
-def test_read_only_folder_is_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(PermissionError, match="the run folder cannot be written"):
-        train(config(), tmp_path / "run")
-
-
-def test_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    train(config(), tmp_path / "whole")
-    run = tmp_path / "cut"
-
-    def fill(step: int, loss: float, rate: float) -> None:
-        if step == 34:
-            monkeypatch.setattr(os, "fsync", full)
-
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(OSError, match=r"new\.safetensors: cannot be written \(No space left on device\)"):
-        train(config(), run, fill)
-    monkeypatch.undo()
-    assert read_checkpoint(run / "last.safetensors").state["step"] == 30
-    assert not list(run.glob(".*"))
-    train(config(), run)
-    assert weights(run) == weights(tmp_path / "whole")
 
 
 def test_bfloat16_then_float32(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class Block(nn.Module):
         source, h = self.before_attention(h), h[:, -queries:]
         q = self._by_head(self.query(source[:, -queries:]))  # (B, heads, queries, width / heads)
         k, v = (self._by_head(part) for part in self.key_value(source).chunk(2, dim=-1))
-        attention = torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, dim=-1)  # (B, heads, queries, tokens)
+        attention = torch.softmax(q * q.shape[-1] ** -0.5 @ k.mT, dim=-1)  # (B, heads, queries, tokens)
         h = h + self.project((attention @ v).transpose(1, 2).flatten(2))
         result: Tensor = h + self.narrow(functional.gelu(self.widen(self.before_mlp(h))))
         return result

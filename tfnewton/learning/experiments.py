@@ -19,9 +19,11 @@ import torch
 
 from tfnewton.checks import choice, integer
 from tfnewton.learning.recipes import (
+    ABLATIONS,
     SIZES,
     Run,
     Size,
+    ablated,
     layer_norm_attention,
     linear_attention,
     logistic_encoder,
@@ -87,6 +89,10 @@ def _ln_grid(size: Size) -> list[Run]:
     return [layer_norm_attention(L, 0, size, True, kappa, noise) for kappa, noise in LN_GRID for L in depths]
 
 
+def _stability(size: Size) -> list[Run]:
+    return [linear_attention(3, 0, size), *(ablated(3, ablation, 0, size) for ablation in ABLATIONS)]
+
+
 def _curves(runs: list[Run], root: Path, size: Size) -> Iterator[Row]:
     return curves(runs, root, TEST_PROMPTS[size])
 
@@ -107,6 +113,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "lsa-outside": Experiment("outputs, out of it", "fig:lsa_func_out", _first_seed(_lsa), _functions(OUTSIDE)),
     "ln-inside": Experiment("with LayerNorm, in it", "fig:lsa_ln_func", _first_seed(_ln), _functions(INSIDE)),
     "ln-outside": Experiment("with LayerNorm, out of it", "fig:lsa_ln_func_out", _first_seed(_ln), _functions(OUTSIDE)),
+    "stability": Experiment("what makes training stable", "sec:experiments", _stability, _curves),
     "lsa-grid": Experiment("linear attention by kappa and noise", "fig:lsa-full", _lsa_grid, _curves),
     "ln-grid": Experiment("with LayerNorm, by kappa and noise", "fig:lsa-ln-full", _ln_grid, _curves),
 }

@@ -5,13 +5,22 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple, TypeAlias
 
-from tfnewton.checks import integer
+from tfnewton.checks import choice, integer
 from tfnewton.learning.configuration import TrainingConfig
 from tfnewton.learning.encoder import EncoderOptions
 from tfnewton.learning.models import LinearAttentionOptions
-from tfnewton.learning.tasks import LinearRegression, LogisticRegression
+from tfnewton.learning.tasks import Curriculum, LinearRegression, LogisticRegression
 
-__all__ = ["SIZES", "Run", "Size", "layer_norm_attention", "linear_attention", "logistic_encoder"]
+__all__ = [
+    "ABLATIONS",
+    "SIZES",
+    "Run",
+    "Size",
+    "ablated",
+    "layer_norm_attention",
+    "linear_attention",
+    "logistic_encoder",
+]
 
 Size: TypeAlias = Literal["smoke", "default", "paper"]
 SIZES: tuple[Size, ...] = ("smoke", "default", "paper")
@@ -79,6 +88,30 @@ def logistic_encoder(layers: int, seed: int, size: Size, mu: float = 0.1, kappa:
         validation=1024,
     )
     return Run(f"logistic-{layers}-mu{mu:g}-kappa{kappa:g}-seed{seed}", _sized(config, size))
+
+
+# What one leaves out, or does instead, of the recipe of ``linear_attention``: changes of the config and of its model.
+_ABLATIONS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+    "no-gradient-clip": ({"clip": None}, {}),
+    "raw-inputs": ({}, {"input_scale": 1.0}),
+    "wide-init": ({}, {"init": 0.02, "init_out": 0.02}),
+    "by-head-size": ({}, {"scaling": "head_size"}),
+    "activation-clip": ({}, {"clip": 10.0}),
+    "curriculum": ({"curriculum": Curriculum(every=200)}, {}),
+    "authors": (
+        {"clip": 10.0, "learning_rate": 1e-4, "betas": (0.9, 0.999)},
+        {"clip": 10.0, "init": 2e-4, "init_out": 2e-4, "scaling": "head_size", "input_scale": 1.0},
+    ),
+}
+ABLATIONS = tuple(_ABLATIONS)
+
+
+def ablated(layers: int, ablation: str, seed: int, size: Size) -> Run:
+    """Linear self-attention trained with one of ``ABLATIONS``; "authors" has the settings of the authors' code."""
+    name, config = linear_attention(layers, seed, size)
+    changes, model = _ABLATIONS[choice("ablation", ablation, ABLATIONS)]
+    changed = config.model_copy(update={**changes, "model": config.model.model_copy(update=model)})
+    return Run(f"{name}-{ablation}", changed)
 
 
 def _setting(query_as_key: bool, kappa: float, noise: float) -> str:

@@ -3,7 +3,8 @@
     python -m tfnewton.learning.results            # the main table, from the shipped weights
     python -m tfnewton.learning.results --ship runs/default
 
-``index.json`` has, for each model, its config, the command that trained it, and its test loss.
+``index.json`` has, for each model, its config, the command that trained it, and its test loss; ``tables.json`` has, for
+each table, its command and the runs that it still lacks.
 """
 
 from __future__ import annotations
@@ -96,9 +97,19 @@ def ship(root: Path, folder: Path = RESULTS) -> list[str]:
         write_atomically(folder / "index.json", json.dumps(entries, indent=1).encode())  # load reads it
         entry["test"] = held_out_loss(config, load(run_name, folder))._asdict()
     write_atomically(folder / "index.json", json.dumps(entries, indent=1).encode())
-    for path in root.glob("*.csv"):
-        (folder / path.name).write_bytes(path.read_bytes())
+    _ship_tables(root, folder)
     return list(entries)
+
+
+def _ship_tables(root: Path, folder: Path) -> None:
+    shipped = {}
+    for name, experiment in EXPERIMENTS.items():
+        path, runs = root / f"{name}.csv", experiment.runs("default")
+        if path.exists():
+            (folder / path.name).write_bytes(path.read_bytes())
+            missing = [run.name for run in runs if not is_complete(run, root)]
+            shipped[name] = {"command": command(name, "default"), "runs": len(runs), "missing": missing}
+    write_atomically(folder / "tables.json", json.dumps(shipped, indent=1).encode())
 
 
 def _ship_model(run: Path, path: Path) -> dict[str, Any]:
@@ -111,7 +122,10 @@ def _ship_model(run: Path, path: Path) -> dict[str, Any]:
 
 
 def main_table() -> str:
-    """Return the test losses of all shipped models beside those of Newton's iteration, computed now."""
+    """Return the test losses of all shipped models and of the reference algorithms, computed now.
+
+    Newton's iteration starts from I / lambda_max(A^T A), gradient descent steps by 1 / lambda_max.
+    """
     lines = [f"{'model':34}{'mean':>12}{'median':>12}{'trimmed mean':>14}"]
     reference: dict[Any, list[str]] = {}
     for name, entry in index().items():
@@ -124,9 +138,12 @@ def main_table() -> str:
             for step, losses in enumerate(ev.newton_losses(prompts, task.mu, task.newton_steps)):
                 lines.append(_line(f"damped Newton, {step} steps", ev.statistics(losses)))
         elif isinstance(prompts, LinearPrompts):
-            for order in (2, 3):
+            for order in ev.ORDERS:
                 for step, errors in enumerate(ev.newton_errors(prompts, 6, order, "I/lambda_max")):
                     lines.append(_line(f"Newton order {order}, {step} steps", ev.statistics(errors)))
+            for step in range(7):
+                errors = ev.gradient_descent_errors(prompts, step)
+                lines.append(_line(f"gradient descent, {step} steps", ev.statistics(errors)))
             lines.append(_line("least squares with (x_query, 0)", ev.statistics(ev.false_sample(prompts))))
     return "\n".join(lines)
 

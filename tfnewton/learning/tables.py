@@ -53,7 +53,7 @@ def curves(runs: Iterable[Run], root: Path, prompts: int) -> Iterator[Row]:
         for run in (run for run in finished if run.config.task == task):
             model, config = load_model(root / run.name)
             errors = ev.squared_errors(ev.predict(model, test), test)
-            yield _row(task, *describe(config), config.model.layers, config.seed, errors)
+            yield _row(task, *describe(config), config.model.layers, config.seed, errors) | {"run": run.name}
         yield from references(task, test)
 
 
@@ -83,7 +83,8 @@ def references(task: LinearRegression, test: LinearPrompts) -> Iterator[Row]:
 
 def _row(task: LinearRegression, method: str, variant: str, depth: int, seed: int, errors: torch.Tensor) -> Row:
     setting: Row = {"kappa": task.kappa, "noise": task.noise, "method": method, "variant": variant}
-    return setting | {"depth": depth, "seed": seed, "prompts": len(errors)} | ev.statistics(errors)._asdict()
+    setting |= {"depth": depth, "seed": seed, "prompts": len(errors)}
+    return setting | ev.statistics(errors)._asdict() | {"run": ""}
 
 
 def functions(runs: Iterable[Run], root: Path, reach: float, points: int) -> Iterator[Row]:

@@ -13,6 +13,7 @@ is in there, so that a run killed anywhere ends, resumed on the same machine and
 
 from __future__ import annotations
 
+import copy
 import math
 import statistics
 import time
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tfnewton.learning.configuration import Model, TrainingConfig, build, check_same, read_config
 from tfnewton.learning.runs import Checkpoint, RunFolder, stop_signals
@@ -32,7 +33,7 @@ _PATIENCE = 20  # steps in a row without a finite gradient
 _MAX_RESTARTS = 10
 _COLUMNS = (
     *("step", "learning_rate", "training_median", "validation_mean", "validation_median"),
-    *("skipped", "restarts", "seconds"),
+    *("overflows", "restarts", "seconds"),
 )
 
 
@@ -47,10 +48,10 @@ def train(
 ) -> dict[str, Any]:
     """Train, or go on training, in ``folder`` until ``config.steps``; return the state of the best checkpoint.
 
-    A batch whose loss or gradient is not finite is skipped: a deep linear network is a polynomial of high degree, and
-    overflows on a rare prompt while being sound on all others. When that happens 20 times in a row, the run goes back
-    to its best checkpoint with half the learning rate. SIGINT and SIGTERM finish the step, save and raise
-    KeyboardInterrupt.
+    A deep linear network is a polynomial of high degree, and overflows on a rare prompt while being sound on all
+    others: the gradient of such a batch is computed in float64. One that is not finite even there is skipped; when that
+    happens 20 times in a row, the run goes back to its best checkpoint with half the learning rate. SIGINT and SIGTERM
+    finish the step, save and raise KeyboardInterrupt.
 
     Raises:
         ValueError: the folder holds a run with another config, or no whole checkpoint is left.
@@ -88,7 +89,8 @@ class _Trainer:
         self.source = generator(config.seed, "training", device)
         self.validation = config.task.sample(generator(config.seed, "validation", device), config.validation)
         self.step, self.factor, self.best, self.seconds = 0, 1.0, math.inf, 0.0
-        self.skipped, self.skipped_in_a_row = 0, 0
+        self.overflows, self.failures = 0, 0  # of float32; of float64 too, in a row
+        self._bound = math.inf if config.clip is None else config.clip
         self.restarts: list[dict[str, float]] = []
         self.history: list[list[float]] = []
         self.losses: list[float] = []  # of the steps since the last evaluation
@@ -112,29 +114,46 @@ class _Trainer:
             group["lr"] = self.rate()
         curriculum, task = self.config.curriculum, self.config.task
         stage = task if curriculum is None else curriculum.stage(task, self.step)
-        loss = self._loss(stage.sample(self.source, self.config.batch))
-        self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        bound = math.inf if self.config.clip is None else self.config.clip
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), bound)
-        if torch.isfinite(norm):  # so are the loss and all of the gradient
+        prompts = stage.sample(self.source, self.config.batch)
+        loss, finite = self._gradient(prompts)
+        if not finite:
+            self.overflows += 1
+            loss, finite = self._gradient_in_double(prompts)
+        if finite:
             self.optimiser.step()
-            self.skipped_in_a_row = 0
-        else:
-            self.skipped, self.skipped_in_a_row = self.skipped + 1, self.skipped_in_a_row + 1
+        self.failures = 0 if finite else self.failures + 1
         self.step += 1
-        self.losses.append(loss.item())
-        if self.skipped_in_a_row == _PATIENCE:
+        self.losses.append(loss)
+        if self.failures == _PATIENCE:
             self._go_back()
         elif self.step % self.config.evaluate_every == 0 or self.step == self.config.steps:
             self._evaluate()
-        return loss.item()
+        return loss
 
-    def _loss(self, prompts: Prompts) -> Tensor:
+    def _gradient(self, prompts: Prompts) -> tuple[float, bool]:
+        """Set the clipped gradient; return the loss, and whether all is finite."""
         with torch.autocast(self.device, torch.bfloat16, enabled=self.step < self.config.bf16 * self.config.steps):
             prediction = self.model(prompts)
-        loss: Tensor = (prediction.float() - prompts.target).square().mean()
-        return loss
+        loss = (prediction.float() - prompts.target).square().mean()
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self._bound)
+        return loss.item(), math.isfinite(norm.item())
+
+    def _gradient_in_double(self, prompts: Prompts) -> tuple[float, bool]:
+        """The same in float64, which holds what overflows in float32: such prompts are the ones to learn from."""
+        model = copy.deepcopy(self.model).double()
+        doubled = type(prompts)(*(field.double() for field in prompts))
+        loss = (model(doubled) - doubled.target).square().mean()
+        model.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), self._bound)
+        for mine, exact in zip(self.model.parameters(), model.parameters(), strict=True):
+            mine.grad = None if exact.grad is None else exact.grad.to(mine.dtype)
+        finite = math.isfinite(norm.item()) and all(
+            bool(torch.isfinite(p.grad).all()) for p in self.model.parameters() if p.grad is not None
+        )
+        return loss.item(), finite
 
     def _evaluate(self) -> None:
         with torch.no_grad():
@@ -145,7 +164,7 @@ class _Trainer:
         self.losses = []
         self._tick()
         self.history.append(
-            [self.step, self.rate(), training, mean, median, self.skipped, len(self.restarts), self.seconds]
+            [self.step, self.rate(), training, mean, median, self.overflows, len(self.restarts), self.seconds]
         )
         if mean < self.best or not math.isfinite(self.best):
             self.best = mean
@@ -158,13 +177,13 @@ class _Trainer:
         """Return to the best checkpoint with half the rate and fresh data; saved at once, so that it happens once."""
         if len(self.restarts) == _MAX_RESTARTS:
             raise RuntimeError(f"{self.run.path}: diverged at step {self.step}, after {_MAX_RESTARTS} restarts")
-        kept = self.factor / 2.0, self.seconds, self.skipped, self.source.get_state()
+        kept = self.factor / 2.0, self.seconds, self.overflows, self.source.get_state()
         restarts = [*self.restarts, {"step": self.step, "factor": self.factor / 2.0}]
         checkpoint = self.run.load("best")
         if checkpoint is None:
             raise ValueError(f"{self.run.path}: no best checkpoint to go back to")
         self._restore(checkpoint)
-        self.factor, self.seconds, self.skipped, source = kept
+        self.factor, self.seconds, self.overflows, source = kept
         self.source.set_state(source)
         self.restarts = restarts
         self.save("last")
@@ -176,7 +195,7 @@ class _Trainer:
             tensors |= {f"optimiser.{key}.{k}": v for k, v in self.optimiser.state.get(parameter, {}).items()}
         tensors["generator"] = self.source.get_state()
         names = (
-            *("step", "factor", "best", "seconds", "skipped", "skipped_in_a_row"),
+            *("step", "factor", "best", "seconds", "overflows", "failures"),
             *("restarts", "history", "losses"),
         )
         self.run.save(name, Checkpoint(tensors, {key: getattr(self, key) for key in names}))
@@ -207,5 +226,5 @@ class _Trainer:
             raise ValueError(f"{self.run.path}: no best checkpoint")
         weights = {k.removeprefix("model."): v for k, v in best.tensors.items() if k.startswith("model.")}
         self.run.write("weights.safetensors", Checkpoint(weights, self.config.model_dump(mode="json")).to_bytes())
-        now = {"skipped": self.skipped, "restarts": self.restarts, "seconds": self.seconds}
+        now = {"overflows": self.overflows, "restarts": self.restarts, "seconds": self.seconds}
         return {key: best.state[key] for key in ("step", "best")} | now

@@ -1,13 +1,14 @@
-"""Train a tiny run in its own process; the test kills it. Arguments: folder, steps."""
+"""A tiny run, and ways to cut it short; as a script, with a folder and a number of steps, it trains for a test to kill."""
 
 import sys
+from pathlib import Path
 
 import torch
 
 from tfnewton.learning.configuration import TrainingConfig
 from tfnewton.learning.models import LinearAttentionOptions
 from tfnewton.learning.tasks import LinearRegression
-from tfnewton.learning.training import train
+from tfnewton.learning.training import Report, train
 
 
 def config(steps: int = 60, **changes: object) -> TrainingConfig:
@@ -22,6 +23,22 @@ def config(steps: int = 60, **changes: object) -> TrainingConfig:
         "validation": 32,
     }
     return TrainingConfig(**(values | changes))  # type: ignore[arg-type]
+
+
+class StopError(Exception):
+    pass
+
+
+def stop_at(last: int) -> Report:
+    def report(step: int, loss: float, rate: float) -> None:
+        if step == last:
+            raise StopError
+
+    return report
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "weights.safetensors").read_bytes()
 
 
 if __name__ == "__main__":
