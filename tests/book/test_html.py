@@ -58,6 +58,13 @@ def test_every_chapter_is_in_the_contents() -> None:
     assert not left_out
 
 
+@pytest.mark.parametrize(("page", "prefix"), [("claims", "claim-"), ("errata", "erratum-")])
+def test_every_entry_of_the_record_has_a_row_to_link_to(page: str, prefix: str) -> None:
+    entries = yaml.safe_load((ROOT / "book" / f"{page}.yml").read_text(encoding="utf-8"))
+    rows = [name for name in ids(HTML / "book" / f"{page}.html") if name.startswith(prefix)]
+    assert len(rows) == len(entries)
+
+
 @any_page
 def test_nothing_is_loaded_from_elsewhere(page: Path) -> None:
     loaded = [address for tag, address in addresses(page) if tag.name != "a" and urlsplit(address).scheme != "data"]

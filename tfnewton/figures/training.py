@@ -19,6 +19,8 @@ Runs = Mapping[int, Sequence[float]]  # the loss of each run by depth
 
 _QUERY_IN: dict[str, Any] = TRAINED
 _QUERY_OUT: dict[str, Any] = TRAINED | {"markerfacecolor": "white"}
+_ABOVE: dict[str, Any] = {"xytext": (6, 4), "va": "bottom"}
+_BELOW: dict[str, Any] = {"xytext": (6, -4), "va": "top"}
 _FLOOR = 1e-3  # of a loss in the figures: Newton's iteration of order 3 goes on to roundoff
 
 
@@ -44,7 +46,8 @@ def losses_by_depth(query_in: Curve, query_out: Curve, references: Mapping[str, 
         ax.set_xlim(right=max(max(curve) for curve in algorithms.values()) + 1.8)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[0].set_ylabel("trimmed mean of squared errors")
-    _name_models(axes[-1], query_in, query_out)
+    _name(axes[0], query_in, "query in", _ABOVE)
+    _name(axes[-1], query_out, "query out", _BELOW)
     return finish(figure)
 
 
@@ -57,20 +60,24 @@ def plateau(statistics: Mapping[str, tuple[Runs, Runs, float]]) -> Figure:
     figure, axes = panels(columns=len(statistics), width=4.4, height=3.7)
     for ax, (name, (query_in, query_out, predicted)) in zip(axes, statistics.items(), strict=True):
         ax.axhline(predicted, **REFERENCE)
-        for runs, style in ((query_in, _QUERY_IN), (query_out, _QUERY_OUT)):
-            _draw(ax, {depth: float(np.median(losses)) for depth, losses in runs.items()}, style | {"marker": "none"})
+        for runs, style, text, side in (
+            (query_in, _QUERY_IN, "query in", _ABOVE),
+            (query_out, _QUERY_OUT, "query out", _BELOW),
+        ):
+            middle = {depth: float(np.median(losses)) for depth, losses in runs.items()}
+            _draw(ax, middle, style | {"marker": "none"})
+            _name(ax, middle, text, side)
             for depth, losses in runs.items():
                 ax.plot([depth] * len(losses), losses, **(style | {"linestyle": "none"}))
         ax.set(yscale="log", xlabel="layers", ylabel=f"{name} squared error")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlim(right=max(*query_in, *query_out) + 1.2)
         label(ax, 1.0, predicted, "predicted", REFERENCE, va="bottom", xytext=(-4, 3))
-        _name_models(ax, *({depth: float(np.median(runs[depth])) for depth in runs} for runs in (query_in, query_out)))
     return finish(figure)
 
 
 def shrinkage(leverage: np.ndarray, ratios: Mapping[str, np.ndarray], constant: float) -> Figure:
-    """Return, a panel for each named model, prediction over target against the leverage h of the query.
+    """Return a panel for each named model: prediction over target against the leverage h of the query.
 
     Args:
         leverage: h of each prompt, (B,).
@@ -95,7 +102,5 @@ def _draw(ax: Axes, curve: Curve, style: dict[str, Any]) -> None:
     ax.plot(depths, [curve[depth] for depth in depths], **style)
 
 
-def _name_models(ax: Axes, query_in: Curve, query_out: Curve) -> None:
-    for curve, text, style, side in ((query_in, "query in", _QUERY_IN, 1), (query_out, "query out", _QUERY_OUT, -1)):
-        end = max(curve)
-        label(ax, end, curve[end], text, style, xytext=(6, 4 * side), va="bottom" if side > 0 else "top")
+def _name(ax: Axes, curve: Curve, text: str, side: dict[str, Any]) -> None:
+    label(ax, max(curve), curve[max(curve)], text, TRAINED, **side)
