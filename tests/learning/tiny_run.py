@@ -1,4 +1,4 @@
-"""A tiny run, and ways to cut it short; as a script, with a folder and a number of steps, it trains for a test to kill."""
+"""A tiny run, and ways to cut it short; as a script, with a folder and a number of steps, it is there to be killed."""
 
 import sys
 from pathlib import Path
