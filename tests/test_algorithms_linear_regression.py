@@ -188,6 +188,7 @@ NEWTON: list[tuple[type[Exception], str, dict[str, object]]] = [
     (ValueError, r"step_size = .*: must lie in \(0, 2/lambda_max\^2\) = \(0, 0.1998\)", {"step_size": 2.001 / TOP**2}),
     (ValueError, r"step_size = .*: must lie in", {"step_size": 1.999 / TOP**2, "ridge": 0.1}),
     (ValueError, r"step_size = .*: must lie in", {"A": np.stack([A, 2 * A]), "step_size": 1.0 / TOP**2}),
+    (ValueError, r"step_size = 0.1: must lie in \(0, 2/lambda_max\^2\) = \(0, 0\)", {"A": 1e100 * A, "step_size": 0.1}),
     (TypeError, "step_size = None: must be a finite number", {"step_size": None}),
     (ValueError, "order = 1: must be at least 2", {"order": 1}),
 ]

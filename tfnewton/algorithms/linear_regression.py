@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -113,10 +115,11 @@ def _data(A: Array, y: Array, ridge: float) -> tuple[Tensor, Tensor]:
 def _check_step(name: str, value: float, R: Tensor, power: int) -> None:
     step = real(name, value, above=0.0)
     top = torch.linalg.eigvalsh(R.double())[..., -1].max().item()
-    if step * top**power >= 2.0:
+    limit = 2.0 * top**-power if top > 0.0 else math.inf  # a negative power underflows where a positive one overflows
+    if step >= limit:
         exponent = "" if power == 1 else f"^{power}"
         raise ValueError(
-            f"{name} = {step:g}: must lie in (0, 2/lambda_max{exponent}) = (0, {2.0 / top**power:.4g}) for these data, "
+            f"{name} = {step:g}: must lie in (0, 2/lambda_max{exponent}) = (0, {limit:.4g}) for these data, "
             f"whose lambda_max is {top:.4g}"
         )
 
