@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from benchmarks.suites import Table
 
-NAMES = ("inversion", "regression", "building", "memory")
+NAMES = ("inversion", "regression", "logistic", "building", "memory")
 
 
 def _text(value: int | float | str) -> str:

@@ -10,8 +10,10 @@ import numpy as np
 import torch
 
 from benchmarks.measure import Times, alternate, peak_memory
+from tfnewton.algorithms import logistic_regression as direct
 from tfnewton.constructions.inversion import newton_schulz
 from tfnewton.constructions.linear_regression import gradient_descent, least_squares
+from tfnewton.constructions.logistic_regression import damped_newton
 from tfnewton.transformer import Transformer
 
 __all__ = ["SUITES", "Table"]
@@ -124,6 +126,39 @@ def regression(seconds: float) -> Table:
     return Table("Linear regression: forward pass and number of examples", note, rows)
 
 
+def logistic(seconds: float) -> Table:
+    """One damped Newton step of thm:logistic: build, forward pass, and the same step computed directly."""
+    rows: list[Row] = []
+    for d, n, mu, error in ((5, 26, 0.1, 1e-2), (5, 26, 0.1, 1e-4), (10, 100, 0.1, 1e-3), (30, 569, 0.01, 1e-3)):
+        rng = np.random.default_rng(d)
+        A, y = rng.standard_normal((n, d)), rng.choice([-1.0, 1.0], n)
+        A /= np.linalg.norm(A, axis=1, keepdims=True)
+        build = partial(damped_newton, d, n, mu, 1, error)
+        model = build()
+        times = alternate(
+            {
+                "build": build,
+                "step": partial(model, np.asarray(model.pack(A, y))),
+                "direct": partial(direct.damped_newton, A, y, mu, 1),
+            },
+            seconds,
+        )
+        rows.append(
+            {
+                "d": d,
+                "n": n,
+                "mu": mu,
+                "error": error,
+                "layers": model.depth,
+                "widest ReLU": model.relu_width,
+                **{f"{name} ms": value.median * 1e3 for name, value in times.items()},
+                "step/direct": _ratios(times, "step", "direct"),
+            }
+        )
+    note = "Direct: gradient, Hessian and one linear system. The step inverts by iteration and uses ReLU units."
+    return Table("Logistic regression: one damped Newton step", note, rows)
+
+
 def building(seconds: float) -> Table:
     """Time to make the weights, before any data."""
     rows: list[Row] = []
@@ -159,6 +194,15 @@ A, y, a = rng.standard_normal((n, d)) / n**0.5, rng.standard_normal(n), rng.stan
 model = least_squares(d, 10, 0.1)
 y_hat = model.unpack(model(model.pack(A, y, a)))["y_hat"]
 """
+_FIT = """
+import numpy as np
+from tfnewton.constructions.logistic_regression import damped_newton
+rng = np.random.default_rng(0)
+A, y = rng.standard_normal((569, 30)), rng.choice([-1.0, 1.0], 569)
+A /= np.linalg.norm(A, axis=1, keepdims=True)
+model = damped_newton(30, 569, 0.01, 1, 1e-3)
+x = model.unpack(model(model.pack(A, y)))["x"]
+"""
 
 
 def memory(seconds: float) -> Table:
@@ -174,6 +218,7 @@ def memory(seconds: float) -> Table:
             for kind in ("symmetric", "general")
         ]
     scripts += [(f"n = 100000, d = {d}, least squares", _REGRESS.format(d=d), (4 * d + 3) * 0.8) for d in (16, 32)]
+    scripts.append(("n = 569, d = 30, damped Newton step", _FIT, 184 * 569 * 8 / 1e6))
     for name, script, size in scripts:
         peak = peak_memory(script)
         rows.append({"process": name, "peak MB": peak, "above imports": peak - idle, "H in MB": size})
@@ -185,6 +230,7 @@ def memory(seconds: float) -> Table:
 SUITES: dict[str, Callable[[float], Table]] = {
     "inversion": inversion,
     "regression": regression,
+    "logistic": logistic,
     "building": building,
     "memory": memory,
 }
