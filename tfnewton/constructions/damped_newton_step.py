@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tfnewton.constructions.inversion import newton_step
 from tfnewton.feed_forward import UnitWrite, erase, feed_forward, gate
 from tfnewton.layers import Layer, ReLU, attention
 from tfnewton.layout import Block, Layout
@@ -41,7 +42,9 @@ class Step:
         self.layout = blocks.layout()
 
     def layers(self, k: int) -> list[Layer]:
-        return [*self._hessian(), *self._inverse() * k, *self._gradient(), *self._update()]
+        X, B, I, S = self.b[:4]  # noqa: E741
+        inverse = newton_step(self.layout, X, B, S, I)  # step 4
+        return [*self._hessian(), *inverse * k, *self._gradient(), *self._update()]
 
     def _hessian(self) -> list[Layer]:
         """Steps 1 to 3: B = A^T D A/n + mu I and X = alpha B^T."""
@@ -70,20 +73,6 @@ class Step:
                 label="B <- A^T D A / n + mu I, X <- alpha B",
             ),
             attention(self.layout, X.add(I @ X.T @ I), X.add(-X @ I.T @ I), label="X <- alpha B^T"),
-        ]
-
-    def _inverse(self) -> list[Layer]:
-        """Step 4: one Newton-Schulz step in two layers, as in lem:inverse."""
-        X, B, I, S = self.b[:4]  # noqa: E741
-        return [
-            attention(self.layout, S.add(B @ I.T @ X), label="S <- B X"),
-            attention(
-                self.layout,
-                X.add(X @ I.T @ -S),
-                X.add(X @ I.T @ I),
-                S.add(-S @ I.T @ I),
-                label="X <- 2X - X S, S <- 0",
-            ),
         ]
 
     def _gradient(self) -> list[Layer]:

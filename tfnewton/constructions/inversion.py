@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tfnewton.checks import integer
-from tfnewton.layers import attention
-from tfnewton.layout import Layout
+from tfnewton.layers import Layer, attention
+from tfnewton.layout import Block, Layout
 from tfnewton.packing import Input, Output, Packing
 from tfnewton.transformer import Transformer
 
-__all__ = ["newton_schulz"]
+__all__ = ["newton_schulz", "newton_step"]
 
 
 def newton_schulz(d: int, steps: int = 1, symmetric: bool = False) -> Transformer:
@@ -35,12 +35,7 @@ def newton_schulz(d: int, steps: int = 1, symmetric: bool = False) -> Transforme
         # the key is transposed, so the second block acts as A^T: the same thing for symmetric A
         layers = [attention(layout, X.add(X @ A.T @ -X), X.add(X @ I.T @ I), label=newton)]
     else:
-        layers = [
-            attention(layout, S.add(A @ I.T @ X), label="S <- A X"),
-            attention(
-                layout, X.add(X @ I.T @ -S), X.add(X @ I.T @ I), S.add(-S @ I.T @ I), label="X <- 2X - X S, S <- 0"
-            ),
-        ]
+        layers = newton_step(layout, X, A, S, I)
     packing = Packing(
         sizes={"d": d},
         tokens="d",
@@ -52,3 +47,20 @@ def newton_schulz(d: int, steps: int = 1, symmetric: bool = False) -> Transforme
         outputs=(Output(name="X", shape=("d", "d"), block="X", place="matrix"),),
     )
     return Transformer(layout, layers * steps, packing)
+
+
+def newton_step(layout: Layout, X: Block, A: Block, S: Block, I: Block) -> list[Layer]:  # noqa: E741
+    """Return the two layers that map X to X(2I - AX), for square blocks of ``layout`` of equal size.
+
+    S must come in as zero and is zero again; A and the identity I stay. Source: proof of lem:inverse.
+    """
+    return [
+        attention(layout, S.add(A @ I.T @ X), label=f"{S} <- {A} {X}"),
+        attention(
+            layout,
+            X.add(X @ I.T @ -S),
+            X.add(X @ I.T @ I),
+            S.add(-S @ I.T @ I),
+            label=f"{X} <- 2{X} - {X} {S}, {S} <- 0",
+        ),
+    ]
