@@ -10,7 +10,7 @@ from tfnewton.checks import Array, integer, like, real, tensor
 from tfnewton.constructions.damped_newton_step import Blocks, Step
 from tfnewton.layout import Layout
 from tfnewton.packing import Input, Output, Packing
-from tfnewton.theory.error_budget import ErrorBudget, ReluLayers, error_budget
+from tfnewton.theory.error_budget import ErrorBudget, ReluLayers, error_budget, sublevel_radius
 from tfnewton.transformer import Transformer
 
 __all__ = ["budget_for", "damped_newton", "largest_iterate", "predict", "scale_rows"]
@@ -67,12 +67,8 @@ def largest_iterate(mu: float) -> float:
 
     f(x0) <= ln(1 + e^C) + ln 2 and (mu/2)||x||^2 <= f(x).
     """
-    C = _start_radius(mu)
+    C = sublevel_radius(mu)
     return math.sqrt(2.0 * (math.log1p(math.exp(-C)) + C + math.log(2.0)) / mu)
-
-
-def _start_radius(mu: float) -> float:
-    return math.sqrt(2.0 * math.log(2.0) / mu)
 
 
 def _packing(d: int, n: int, mu: float) -> Packing:
@@ -82,7 +78,7 @@ def _packing(d: int, n: int, mu: float) -> Packing:
         inputs=(
             Input(name="A", shape=("n", "d"), block="A_T", place="transposed", largest_norm=1.0),
             Input(name="y", shape=("n",), block="y", place="row", allowed=(-1.0, 1.0)),
-            Input(name="x0", shape=("d",), block="x", place="repeated", default=0.0, largest_norm=_start_radius(mu)),
+            Input(name="x0", shape=("d",), block="x", place="repeated", default=0.0, largest_norm=sublevel_radius(mu)),
         ),
         constants={"X": "identity", "B": "identity", "I": "identity", "mean": "mean", "ones": "ones"},
         outputs=(Output(name="x", shape=("d",), block="x", place="column"),),

@@ -44,7 +44,7 @@ from tfnewton.curves import PROBABILITY, VARIANCE, Curve, step_size
 from tfnewton.relu import PiecewiseLinear, Product
 from tfnewton.theory.width import inversion_residual, inversion_scale, inversion_steps
 
-__all__ = ["ErrorBudget", "ReluLayers", "error_budget", "leading_width", "step_error"]
+__all__ = ["ErrorBudget", "ReluLayers", "error_budget", "leading_width", "step_error", "sublevel_radius"]
 
 INVERSION_SHARE = 0.1  # of the error, left to the inversion: one more step squares what it leaves
 PROBABILITY_COPIES = 2  # p is gated on the label: one copy of its units for each sign
@@ -151,6 +151,11 @@ class ErrorBudget:
         return PROBABILITY_COPIES * p + d + self.d * m + eta
 
 
+def sublevel_radius(mu: float) -> float:
+    """Return sqrt(2 ln 2/mu), mu > 0: the ball of this radius holds every x with f(x) <= f(0) = ln 2."""
+    return math.sqrt(2.0 * math.log(2.0) / mu)
+
+
 def error_budget(d: int, mu: float, error: float, *, radius: float | None = None, order: int = 2) -> ErrorBudget:
     """Return tolerances for which one step of dimension ``d`` is proved to err by at most ``error`` in the 2-norm.
 
@@ -159,7 +164,7 @@ def error_budget(d: int, mu: float, error: float, *, radius: float | None = None
     Raises ValueError for d < 1, mu <= 0, error <= 0, radius <= 0, order < 2.
     """
     d, mu, error = _problem(d, mu, error)
-    radius = math.sqrt(2.0 * math.log(2.0) / mu) if radius is None else checks.real("radius", radius, above=0.0)
+    radius = sublevel_radius(mu) if radius is None else checks.real("radius", radius, above=0.0)
     order = checks.integer("order", order, minimum=2)
     u = _decrement(mu, radius) / (2.0 * math.sqrt(mu))
     weight, constant, copies = _shares(d, mu, radius)
@@ -186,7 +191,7 @@ def leading_width(d: int, mu: float, error: float, *, radius: float | None = Non
     S = sum of copies^(2/3) (weight · constant)^(1/3) over the approximations.
     """
     d, mu, error = _problem(d, mu, error)
-    radius = math.sqrt(2.0 * math.log(2.0) / mu) if radius is None else checks.real("radius", radius, above=0.0)
+    radius = sublevel_radius(mu) if radius is None else checks.real("radius", radius, above=0.0)
     weight, constant, copies = _shares(d, mu, radius)
     return float(np.cbrt(copies**2 * weight * constant).sum() ** 1.5 / math.sqrt(error))
 
