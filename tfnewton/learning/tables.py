@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -18,6 +19,7 @@ from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticPro
 __all__ = ["Row", "curves", "functions", "load_model", "logistic", "to_csv"]
 
 Row = dict[str, str | float | int]
+Task = TypeVar("Task", LinearRegression, LogisticRegression)
 NEWTON_STEPS = 12
 FUNCTION_PROMPTS = 5000
 INSIDE, OUTSIDE = 14.9, 60.0  # of abs(x_1); the first is the paper's 0.99 quantile
@@ -43,14 +45,25 @@ def to_csv(rows: Iterable[Row]) -> str:
     return text.getvalue()
 
 
+def _finished(runs: Iterable[Run], root: Path) -> list[Run]:
+    return [run for run in runs if (root / run.name / "weights.safetensors").exists()]
+
+
+def _by_task(runs: Iterable[Run], kind: type[Task]) -> dict[Task, list[Run]]:
+    """Return the runs on tasks of this kind, gathered by task in the order in which the tasks come."""
+    grouped: dict[Task, list[Run]] = {}
+    for run in runs:
+        if isinstance(run.config.task, kind):
+            grouped.setdefault(run.config.task, []).append(run)
+    return grouped
+
+
 def curves(runs: Iterable[Run], root: Path, prompts: int) -> Iterator[Row]:
     """Yield test errors of the finished ``runs`` and of the reference algorithms, setting by setting."""
-    finished = [run for run in runs if (root / run.name / "weights.safetensors").exists()]
-    settings = dict.fromkeys(run.config.task for run in finished)
-    for task in (t for t in settings if isinstance(t, LinearRegression)):
+    for task, finished in _by_task(_finished(runs, root), LinearRegression).items():
         test = ev.fresh_prompts(task, prompts)
         assert isinstance(test, LinearPrompts)
-        for run in (run for run in finished if run.config.task == task):
+        for run in finished:
             model, config = load_model(root / run.name)
             errors = ev.squared_errors(ev.predict(model, test), test)
             yield _row(task, *describe(config), config.model.layers, config.seed, errors) | {"run": run.name}
@@ -93,7 +106,7 @@ def functions(runs: Iterable[Run], root: Path, reach: float, points: int) -> Ite
     Mean, 5% and 95% quantile of the outputs, and root mean squared error, over 5000 prompts at each of ``points``
     values in [-reach, reach].
     """
-    finished = [run for run in runs if (root / run.name / "weights.safetensors").exists()]
+    finished = _finished(runs, root)
     task = LinearRegression()
     base = ev.fresh_prompts(task, FUNCTION_PROMPTS)
     assert isinstance(base, LinearPrompts)
@@ -128,14 +141,12 @@ def _function_row(method: str, variant: str, depth: int, x1: float, output: torc
 
 def logistic(runs: Iterable[Run], root: Path, prompts: int) -> Iterator[Row]:
     """Yield the loss of predicted weights, the relative error of the weights and, for damped Newton, the loss."""
-    finished = [run for run in runs if (root / run.name / "weights.safetensors").exists()]
-    settings = dict.fromkeys(run.config.task for run in finished)
-    for task in (t for t in settings if isinstance(t, LogisticRegression)):
+    for task, finished in _by_task(_finished(runs, root), LogisticRegression).items():
         test = ev.fresh_prompts(task, prompts)
         assert isinstance(test, LogisticPrompts)
         scale = test.target.double().square().sum(dim=1).mean()
         steps = ev.newton_losses(test, task.mu, task.newton_steps)
-        for run in (run for run in finished if run.config.task == task):
+        for run in finished:
             model, config = load_model(root / run.name)
             predicted = ev.predict(model, test)
             error = (predicted.double() - test.target.double()).square().sum(dim=1) / scale
