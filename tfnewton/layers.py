@@ -26,13 +26,15 @@ class AttentionOptions:
         average: divide by the number of keys.
         layer_norm: the epsilon of a LayerNorm, without gain or bias, on what the heads read; None for no LayerNorm.
         query_as_key: whether the last token, the query of a prompt, is among the keys and values.
-        clip: bound on the absolute value of every entry of the result; None for no bound.
+        clip: bound on the absolute value of the entries of the result; None for no bound.
+        rows: first row and number of the rows that LayerNorm and clip are about; None for all.
     """
 
     average: bool = False
     layer_norm: float | None = None
     query_as_key: bool = True
     clip: float | None = None
+    rows: tuple[int, int] | None = None
 
 
 PLAIN = AttentionOptions()
@@ -130,13 +132,15 @@ class Layer(nn.Module):
 
     def _attention(self, H: Tensor, target: Tensor) -> Tensor:
         options = self.options
-        source = H if options.layer_norm is None else _normalised(H, options.layer_norm)
+        source = H if options.layer_norm is None else _normalised(H, options)
         keys = source if options.query_as_key else source[..., :-1]
         # every head reads before one writes
         updates = [(shared.out, shared.attend(source, keys)) for shared in self._shared]
         for out, update in updates:
             out.add_to(target, update / keys.shape[-1] if options.average else update)
-        return target if options.clip is None else target.clamp_(-options.clip, options.clip)
+        if options.clip is not None:
+            _chosen(target, options).clamp_(-options.clip, options.clip)
+        return target
 
     def weights(self) -> list[dict[str, Tensor]]:
         """The dense W_V, W_K, W_Q of each head, D x D as the paper prints them (selected rows on top)."""
@@ -148,9 +152,15 @@ class Layer(nn.Module):
         return {row for out in maps for row in _written(out)}
 
 
-def _normalised(H: Tensor, epsilon: float) -> Tensor:
-    normalised: Tensor = nn.functional.layer_norm(H.mT, H.shape[-2:-1], eps=epsilon)
-    return normalised.mT
+def _chosen(H: Tensor, options: AttentionOptions) -> Tensor:
+    return H if options.rows is None else H.narrow(-2, *options.rows)
+
+
+def _normalised(H: Tensor, options: AttentionOptions) -> Tensor:
+    chosen, result = _chosen(H, options), H.clone()
+    normalised = nn.functional.layer_norm(chosen.mT, chosen.shape[-2:-1], eps=cast(float, options.layer_norm))
+    _chosen(result, options).copy_(normalised.mT)
+    return result
 
 
 def _paper_weights(head: Head) -> tuple[Tensor, Tensor, Tensor]:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tfnewton.constructions.inversion import newton_schulz
 from tfnewton.learning.encoder import Encoder, EncoderOptions
 from tfnewton.learning.models import LinearAttention, LinearAttentionOptions
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticRegression, generator
@@ -21,7 +22,10 @@ OPTIONS: dict[str, Any] = {"layers": 3, "width": 16, "heads": 4, "init": 0.15, "
 
 
 def model(d: int = 5, **options: Any) -> LinearAttention:
-    return LinearAttention(LinearAttentionOptions(**(OPTIONS | options)), d, generator(0, "w")).double()
+    result = LinearAttention(LinearAttentionOptions(**(OPTIONS | options)), d, generator(0, "w")).double()
+    with torch.no_grad():
+        result.embed[:, d + 1 :] = 0.3  # the constant's column starts at zero
+    return result
 
 
 def sample(d: int = 5, count: int = 6, n: int = 12, seed: int = 0) -> LinearPrompts:
@@ -34,9 +38,12 @@ def by_hand(m: LinearAttention, prompts: LinearPrompts) -> np.ndarray:
     qkv, out = m.qkv.detach().numpy(), m.out.detach().numpy()
     answers = []
     for x, y, query in zip(prompts.x.numpy(), prompts.y.numpy(), prompts.x_query.numpy(), strict=True):
-        h = np.zeros((len(x) + 1, o.width))
-        h[:-1, : m.d], h[:-1, m.d], h[-1, : m.d] = x, y, query
-        h *= o.input_scale
+        tokens = np.zeros((len(x) + 1, m.d + 1))
+        tokens[:-1, :-1], tokens[:-1, -1], tokens[-1, :-1] = x, y, query
+        tokens *= o.input_scale
+        if o.constant:
+            tokens = np.hstack([tokens, np.ones((len(tokens), 1))])
+        h = tokens @ m.embed.detach().numpy().T
         keys = len(h) if o.query_as_key else len(x)
         divisor = keys if o.scaling == "keys" else np.sqrt(width)
         for (Wq, Wk, Wv), Wo in zip(qkv, out, strict=True):
@@ -51,12 +58,12 @@ def by_hand(m: LinearAttention, prompts: LinearPrompts) -> np.ndarray:
             h = h + update
             if o.clip is not None:
                 h = h.clip(-o.clip, o.clip)
-        answers.append(h[-1, m.d] / o.input_scale)
+        answers.append(h[-1] @ m.read_out.detach().numpy() / o.input_scale)
     return np.array(answers)
 
 
 VARIANTS = [
-    {"query_as_key": query, "layer_norm": norm, "clip": clip, "scaling": scaling}
+    {"query_as_key": query, "layer_norm": norm, "clip": clip, "scaling": scaling, "constant": norm is not None}
     for query in (True, False)
     for norm in (None, 1e-5)
     for clip in (None, 0.5)
@@ -96,11 +103,13 @@ def test_gram_form_equals_token_form(d: int, n: int, layers: int, heads: int, qu
 def test_gradients(variant: dict[str, Any]) -> None:
     m, prompts = model(2, layers=3, width=6, heads=2, **variant), sample(2, count=2, n=3)
 
-    def loss(qkv: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = torch.func.functional_call(m, {"qkv": qkv, "out": out}, (prompts,))
+    names, weights = zip(*m.named_parameters(), strict=True)
+
+    def loss(*values: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.func.functional_call(m, dict(zip(names, values, strict=True)), (prompts,))
         return result
 
-    assert torch.autograd.gradcheck(loss, (m.qkv, m.out), atol=1e-6)
+    assert torch.autograd.gradcheck(loss, weights, atol=1e-6)
 
 
 def test_trace_of_a_trained_model_names_its_rows() -> None:
@@ -108,11 +117,12 @@ def test_trace_of_a_trained_model_names_its_rows() -> None:
     transformer = m.transformer()
     H = transformer.pack(prompts.x[0], prompts.y[0], prompts.x_query[0])
     frames = transformer.trace(H)
-    assert [frame.label for frame in frames] == ["input", "layer 1", "layer 2", "layer 3"]
-    assert set(frames[0].blocks) == {"x", "y", "scratch"}
+    assert [frame.label for frame in frames] == ["input", "embedding", "layer 1", "layer 2", "layer 3"]
+    assert [frame.written for frame in frames] == [(), *[("hidden",)] * 3, ("hidden", "y_hat")]
+    assert set(frames[0].blocks) == {"x", "y", "hidden", "y_hat"}
     np.testing.assert_array_equal(frames[0].blocks["x"][:, -1], prompts.x_query[0])
     assert frames[0].blocks["y"][0, -1] == 0.0
-    last = torch.as_tensor(frames[-1].blocks["y"]).detach()[0, -1]
+    last = torch.as_tensor(frames[-1].blocks["y_hat"]).detach()[0, -1]
     assert last.item() == pytest.approx(m(prompts)[0].item(), rel=1e-10)
 
 
@@ -140,9 +150,9 @@ def test_options_are_refused(options: dict[str, Any], message: str) -> None:
         LinearAttentionOptions(**(OPTIONS | options))
 
 
-def test_width_must_hold_a_token() -> None:
-    with pytest.raises(ValueError, match="width = 16: must be above d = 16"):
-        model(16)
+def test_only_a_trained_transformer_comes_back() -> None:
+    with pytest.raises(ValueError, match=r"source has the rows Layout\(X=2.*must come from a trained model"):
+        LinearAttention.from_transformer(newton_schulz(2))
 
 
 def test_encoder_against_a_direct_computation() -> None:

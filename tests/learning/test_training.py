@@ -209,7 +209,6 @@ def test_schedule() -> None:
         ({"clip": -1.0}, "clip"),
         ({"betas": (1.0, 0.9)}, "betas"),
         ({"task": LogisticRegression()}, "does not fit the task 'logistic'"),
-        ({"model": LinearAttentionOptions(layers=1, width=3, heads=1, init=1.0, init_out=1.0)}, "must be above d = 3"),
     ],
 )
 def test_configs_are_refused(changes: dict[str, object], message: str) -> None:

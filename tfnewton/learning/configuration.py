@@ -54,8 +54,6 @@ class TrainingConfig(Record):
         linear = isinstance(self.task, LinearRegression)
         if linear != isinstance(self.model, LinearAttentionOptions):
             raise ValueError(f"model = {self.model.kind!r}: does not fit the task {self.task.kind!r}")
-        if linear and self.model.width <= self.task.d:
-            raise ValueError(f"width = {self.model.width}: must be above d = {self.task.d}")
         return self
 
     def rate(self, step: int) -> float:

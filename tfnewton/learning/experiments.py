@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import torch
 
+from tfnewton.checkpoint import write_atomically
 from tfnewton.checks import choice, integer
 from tfnewton.learning.recipes import (
     ABLATIONS,
@@ -39,9 +40,10 @@ LN_DEPTHS = (1, 2, 3, 4, 5, 7, 8, 10, 12)
 LOGISTIC_DEPTHS = (1, 2, 4, 8, 12)
 DEEP_LOGISTIC_DEPTHS = (16, 20, 30, 40)  # one seed
 LSA_GRID = ((5.0, 0.0), (50.0, 0.0), (10.0, 1.0), (50.0, 1.0))
+LN_GRID_DEPTHS = (1, 2, 4, 8)
 LN_GRID = tuple((kappa, noise) for noise in (0.0, 1.0) for kappa in (1.0, 5.0, 10.0, 50.0, 100.0))
 TEST_PROMPTS: dict[Size, int] = {"smoke": 256, "default": 8192, "paper": 65536}
-POINTS: dict[Size, int] = {"smoke": 3, "default": 41, "paper": 101}
+POINTS: dict[Size, int] = {"smoke": 3, "default": 21, "paper": 101}
 
 
 class Experiment(NamedTuple):
@@ -85,7 +87,7 @@ def _lsa_grid(size: Size) -> list[Run]:
 
 
 def _ln_grid(size: Size) -> list[Run]:
-    depths = _depths(LN_DEPTHS, size)
+    depths = LN_DEPTHS if size == "paper" else _depths(LN_GRID_DEPTHS, size)
     return [layer_norm_attention(L, 0, size, True, kappa, noise) for kappa, noise in LN_GRID for L in depths]
 
 
@@ -171,7 +173,7 @@ def write_table(name: str, root: Path, size: Size) -> Path | None:
     if not finished:
         return None
     path = root / f"{name}.csv"
-    path.write_text(to_csv(experiment.table(finished, root, size)))
+    write_atomically(path, to_csv(experiment.table(finished, root, size)).encode())
     return path
 
 
@@ -186,7 +188,8 @@ def main(names: list[str], size: str, workers: int, runs: Path) -> None:
     for name in names:
         wanted = EXPERIMENTS[name].runs(chosen)
         done = sum(is_complete(run, root) for run in wanted)
-        print(f"{name}: {done} of {len(wanted)} runs complete, table {write_table(name, root, chosen)}", flush=True)
+        print(f"{name}: {done} of {len(wanted)} runs complete; evaluating them", flush=True)
+        print(f"{name}: table {write_table(name, root, chosen)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
 """Linear self-attention, with or without LayerNorm, as trained in section 6.
 
-It reads one prompt as n tokens (x_i, y_i) and a query token (x_query, 0) in the first d + 1 of ``width``
-rows, and its prediction is what the query token's y row holds after the last layer. A learned embedding of full
-column rank would be the same model in another basis. ``LinearAttention.transformer`` is the package's ``Transformer``
-with the same function.
+It reads one prompt as n tokens (x_i, y_i) and a query token (x_query, 0), embedded in ``width`` rows by a learned
+matrix, and predicts with a learned read-out of what the query token holds after the last layer.
+``LinearAttention.transformer`` is the package's ``Transformer`` with the same function.
 
 **The Gram form.** Without LayerNorm and clipping, H = T^T Z all along, where Z (d + 1, n + 1) are the tokens and
 T (d + 1, width) depends on them only through G = Z_k Z_k^T / (number of keys), Z_k being the tokens that are keys.
 For if H = T^T Z, then V H_k (K H_k)^T Q H = (V T^T) G (K T^T)^T Q T^T Z: again a matrix times Z. So d + 1 columns do
 the work of n + 1 tokens, exactly.
 With LayerNorm, this holds for what the first layer adds. Of the last layer only what the prediction reads is computed:
-one query, and one row of the output.
+one query, and one combination of the rows of the output.
 """
 
 from __future__ import annotations
@@ -24,11 +23,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from tfnewton.checks import integer
-from tfnewton.layers import AttentionOptions, Head, Layer
-from tfnewton.layout import Layout
 from tfnewton.learning.tasks import LinearPrompts, Record
-from tfnewton.maps import Dense
-from tfnewton.packing import Input, Output, Packing
 from tfnewton.transformer import Transformer
 
 __all__ = ["LinearAttention", "LinearAttentionOptions"]
@@ -43,7 +38,8 @@ class LinearAttentionOptions(Record):
         scaling: "keys" divides by their number, "head_size" by the root of width / heads.
         layer_norm: epsilon of a LayerNorm, without gain or bias, on what the heads read; None for no LayerNorm.
         clip: bound on the activations after each layer; None for no bound.
-        input_scale: factor on the tokens; the prediction is divided by it.
+        input_scale: factor on x and y; the prediction is divided by it.
+        constant: whether a token is (x, y, 1). LayerNorm hides the length of a token unless it holds a constant.
         init, init_out: standard deviations of the weights of queries, keys and values, and of the heads' output.
     """
 
@@ -56,6 +52,7 @@ class LinearAttentionOptions(Record):
     layer_norm: Annotated[float, Field(gt=0.0)] | None = None
     clip: Annotated[float, Field(gt=0.0)] | None = None
     input_scale: Annotated[float, Field(gt=0.0)] = 0.1
+    constant: bool = False
     init: Annotated[float, Field(gt=0.0)]
     init_out: Annotated[float, Field(gt=0.0)]
 
@@ -69,19 +66,21 @@ class LinearAttentionOptions(Record):
 class LinearAttention(nn.Module):
     """Linear self-attention on prompts of linear regression in ``d`` dimensions.
 
-    Weights: ``qkv`` (layers, 3, width, width), with the heads' rows of W_Q, W_K and W_V below one another, and
-    ``out`` (layers, width, width), with the heads' columns side by side.
+    Weights: ``embed`` (width, rows), for tokens of rows = d + 1 entries, or d + 2 with the constant;
+    ``qkv`` (layers, 3, width, width), with the heads' rows of W_Q, W_K and W_V below one another;
+    ``out`` (layers, width, width), with the heads' columns side by side; ``read_out`` (width,).
     """
 
     def __init__(self, options: LinearAttentionOptions, d: int, source: Generator) -> None:
         super().__init__()
         integer("d", d, minimum=1)
-        if options.width <= d:
-            raise ValueError(f"width = {options.width}: must be above d = {d}, to hold x and y")
         self.options, self.d = options, d
         L, D = options.layers, options.width
+        embed = torch.randn(D, d + 1, generator=source) / math.sqrt(D)
+        self.embed = nn.Parameter(functional.pad(embed, (0, int(options.constant))))  # that of the constant is zero
         self.qkv = nn.Parameter(options.init * torch.randn(L, 3, D, D, generator=source))
         self.out = nn.Parameter(options.init_out * torch.randn(L, D, D, generator=source))
+        self.read_out = nn.Parameter(torch.randn(D, generator=source) / math.sqrt(D))
 
     def forward(self, prompts: LinearPrompts) -> Tensor:
         """Return the predictions for the query points, (B,)."""
@@ -89,18 +88,20 @@ class LinearAttention(nn.Module):
         tokens = scale * torch.cat([prompts.x, prompts.y.unsqueeze(-1)], dim=-1)  # (B, n, d + 1)
         query = scale * functional.pad(prompts.x_query, (0, 1))  # (B, d + 1)
         tokens = torch.cat([tokens, query.unsqueeze(1)], dim=1)  # (B, n + 1, d + 1)
+        if self.options.constant:
+            tokens = functional.pad(tokens, (0, 1), value=1.0)
         exact = self.options.layer_norm is None and self.options.clip is None
         return (self._by_gram if exact else self._by_tokens)(tokens) / scale
 
     def _by_gram(self, tokens: Tensor) -> Tensor:
         gram = self._gram(tokens)
-        T = torch.eye(self.d + 1, self.options.width, dtype=gram.dtype, device=gram.device).unsqueeze(0)
+        T = self.embed.mT.unsqueeze(0)  # (1, rows, width)
         *inner, (qkv, out) = zip(self.qkv.unbind(0), self.out.unbind(0), strict=True)
         for weights, projection in inner:  # T has a batch axis of one in the first layer
             T = T + self._update(T, gram, weights, projection)
         query = (tokens[:, -1:] @ T).squeeze(1)  # (B, width)
-        scores, values = self._readout(T, query, qkv, out)
-        return (scores * (gram @ values)).sum(dim=(1, 2)) + query[:, self.d]
+        scores, values = self._last(T, query, qkv, self.read_out @ out)
+        return (scores * (gram @ values)).sum(dim=(1, 2)) + query @ self.read_out
 
     def _gram(self, tokens: Tensor) -> Tensor:
         """Return G, (B, rows, rows), for tokens of so many rows."""
@@ -119,7 +120,7 @@ class LinearAttention(nn.Module):
     def _by_tokens(self, tokens: Tensor) -> Tensor:
         count = self._keys(tokens)
         divisor = self._divisor(count)
-        h = functional.pad(tokens, (0, self.options.width - tokens.shape[-1]))  # (B, n + 1, width)
+        h = (tokens @ self.embed.mT).to(tokens.dtype)  # (B, n + 1, width)
         *inner, (qkv, out) = zip(self.qkv.unbind(0), self.out.unbind(0), strict=True)
         for i, (weights, projection) in enumerate(inner):
             if i == 0:  # what the heads read has rank d + 1 still
@@ -131,30 +132,38 @@ class LinearAttention(nn.Module):
                 state = k[:, :, :count].mT @ v[:, :, :count] / divisor  # (B, heads, width / heads, width / heads)
                 update = (q @ state).transpose(1, 2).flatten(2) @ projection.mT
             h = self._clipped(h + update.to(h.dtype))  # a sum of two dtypes is four times slower
-        read = self._normalised(h)
-        scores, values = self._readout(read[:, :count], read[:, -1], qkv, out)
-        return self._clipped((scores * values).sum(dim=(1, 2)) / divisor + h[:, -1, self.d])
+        query, read = h[:, -1], self._normalised(h)
+        if self.options.clip is not None:  # then the prediction reads all rows of the last layer
+            scores, values = self._last(read[:, :count], read[:, -1], qkv, out)
+            h = self._clipped(query + torch.einsum("bih,bihr->br", scores, values) / divisor)
+            return (h * self.read_out).sum(dim=1)
+        scores, values = self._last(read[:, :count], read[:, -1], qkv, self.read_out @ out)
+        return (scores * values).sum(dim=(1, 2)) / divisor + (query * self.read_out).sum(dim=1)
 
     def _first_read(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return Z, (B, n + 1, d + 1), and T, (1, d + 1, width), with T^T Z what the heads of the first layer read.
+        """Return Z, (B, n + 1, rows), and T, (1, rows, width), with T^T Z what the heads of the first layer read.
 
-        LayerNorm over the width divides each token by its deviation, and its mean leaves every row.
+        LayerNorm takes its mean from T, and divides each token by its deviation.
         """
-        rows, width, epsilon = self.d + 1, self.options.width, self.options.layer_norm
-        T = torch.eye(rows, width, dtype=tokens.dtype, device=tokens.device).unsqueeze(0)
+        T, epsilon = self.embed.mT, self.options.layer_norm
         if epsilon is None:
-            return tokens, T
-        mean = tokens.sum(dim=-1, keepdim=True) / width  # over the width, whose other rows are zero
-        variance = ((tokens - mean).square().sum(dim=-1, keepdim=True) + (width - rows) * mean.square()) / width
-        return tokens * torch.rsqrt(variance + epsilon), T - 1.0 / width
+            return tokens, T.unsqueeze(0)
+        T = T - T.mean(dim=1, keepdim=True)
+        with torch.autocast(tokens.device.type, enabled=False):
+            variance = (tokens @ (T @ T.mT) * tokens).sum(dim=-1, keepdim=True) / self.options.width
+        return tokens * torch.rsqrt(variance.clamp(min=0.0) + epsilon), T.unsqueeze(0)
 
-    def _readout(self, keys: Tensor, query: Tensor, qkv: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-        """Return each head's scores of the query and values of the y row in the last layer, both (B, keys, heads)."""
+    def _last(self, keys: Tensor, query: Tensor, qkv: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+        """Return each head's scores of the query, (B, keys, heads), and values times ``out``, (B, keys, heads, ...).
+
+        ``out`` has its heads side by side in its last axis.
+        """
         by_head = (self.options.heads, -1)
         Wq, Wk, Wv = (weights.view(*by_head, weights.shape[-1]) for weights in qkv)  # (heads, width / heads, width)
         q = torch.einsum("bi,hji->bhj", query, Wq)
-        values = torch.einsum("hj,hji->ih", out[self.d].view(by_head), Wv)
-        return keys @ torch.einsum("bhj,hji->bih", q, Wk), keys @ values
+        weights = torch.einsum("...hj,hji->ih...", out.view(*out.shape[:-1], *by_head), Wv)  # (width, heads, ...)
+        values = (keys @ weights.flatten(1)).view(*keys.shape[:2], *weights.shape[1:])
+        return keys @ torch.einsum("bhj,hji->bih", q, Wk), values
 
     def _keys(self, tokens: Tensor) -> int:
         return tokens.shape[1] - (not self.options.query_as_key)
@@ -173,73 +182,14 @@ class LinearAttention(nn.Module):
         return h if bound is None else h.clamp(-bound, bound)
 
     def transformer(self) -> Transformer:
-        """Return the same function as a ``Transformer`` on raw tokens, with ``pack(A, y, a_test)`` and output y_hat.
+        """Return the same function as the package's ``Transformer``; see ``conversion.to_transformer``."""
+        from tfnewton.learning.conversion import to_transformer
 
-        The input scale s moves into the weights: eq:TF is cubic in H, so that a factor s on H is a factor s^2 on the
-        heads' output; with LayerNorm, which undoes it, 1 / s there and 1 / s^2 on the epsilon.
-        """
-        options, D, d = self.options, self.options.width, self.d
-        s = options.input_scale
-        attention = AttentionOptions(
-            average=options.scaling == "keys",
-            layer_norm=None if options.layer_norm is None else options.layer_norm / s**2,
-            query_as_key=options.query_as_key,
-            clip=None if options.clip is None else options.clip / s,
-        )
-        factor = (s**2 if options.layer_norm is None else 1 / s) / (1.0 if attention.average else self._divisor(0))
-        spare = {"scratch": D - d - 1} if d + 1 < D else {}
-        layers = [
-            Layer(self._heads(qkv, factor * out), label=f"layer {i + 1}", options=attention)
-            for i, (qkv, out) in enumerate(zip(self.qkv.detach(), self.out.detach(), strict=True))
-        ]
-        model = Transformer(Layout(x=d, y=1, **spare), layers, _packing(d))
-        return model.to(dtype=self.qkv.dtype, device=self.qkv.device)
+        return to_transformer(self)
 
     @staticmethod
     def from_transformer(source: Transformer) -> LinearAttention:
         """Return the model that ``transformer`` turned into ``source``, its input scale moved into the weights."""
-        heads = [layer.heads for layer in source.layers]
-        attention = source.layers[0].options
-        options = LinearAttentionOptions(
-            layers=source.depth,
-            width=source.width,
-            heads=source.heads,
-            query_as_key=attention.query_as_key,
-            scaling="keys" if attention.average else "head_size",
-            layer_norm=attention.layer_norm,
-            clip=attention.clip,
-            input_scale=1.0,
-            init=1.0,
-            init_out=1.0,
-        )
-        model = LinearAttention(options, source.layout["x"].size, Generator()).to(source.device, source.dtype)
-        like = model.out.detach()
-        factor = 1.0 if attention.average else model._divisor(0)
-        with torch.no_grad():
-            for i, layer in enumerate(heads):
-                for j, part in enumerate(("query", "key", "value")):
-                    model.qkv[i, j] = torch.cat([getattr(head, part).dense(like) for head in layer])
-                model.out[i] = factor * torch.cat([head.out.dense(like) for head in layer], dim=1)
-        return model
+        from tfnewton.learning.conversion import from_transformer
 
-    def _heads(self, qkv: Tensor, out: Tensor) -> list[Head]:
-        def dense(weight: Tensor) -> Dense:
-            return Dense(weight.clone(), trainable=True)
-
-        count = self.options.heads
-        parts = zip(out.chunk(count, dim=1), *(w.chunk(count) for w in qkv), strict=True)
-        return [Head(dense(o), dense(v), dense(k), dense(q)) for o, q, k, v in parts]
-
-
-def _packing(d: int) -> Packing:
-    return Packing(
-        sizes={"d": d},
-        tokens="n",
-        inputs=(
-            Input(name="A", shape=("n", "d"), block="x", place="transposed"),
-            Input(name="y", shape=("n",), block="y", place="row"),
-            Input(name="a_test", shape=("d",), block="x", place="query"),
-        ),
-        constants={},
-        outputs=(Output(name="y_hat", shape=(), block="y", place="query"),),
-    )
+        return from_transformer(source)

@@ -65,7 +65,12 @@ def layer_norm_attention(
     config = TrainingConfig(
         task=LinearRegression(kappa=kappa, noise=noise),
         model=LinearAttentionOptions(
-            layers=layers, query_as_key=query_as_key, layer_norm=1e-5, init=0.05, init_out=0.05 / math.sqrt(2 * layers)
+            layers=layers,
+            query_as_key=query_as_key,
+            layer_norm=1e-5,
+            constant=True,
+            init=0.05,
+            init_out=0.05 / math.sqrt(2 * layers),
         ),
         seed=seed,
         steps=3000 if layers <= 8 else 5000,
@@ -83,7 +88,7 @@ def logistic_encoder(layers: int, seed: int, size: Size, mu: float = 0.1, kappa:
         model=EncoderOptions(layers=layers),
         seed=seed,
         steps=2500,
-        learning_rate=1e-3,
+        learning_rate=5e-3 if layers <= 4 else 3e-3 if layers <= 12 else 2e-3,
         evaluate_every=100,
         validation=1024,
     )

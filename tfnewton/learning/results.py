@@ -33,9 +33,9 @@ from tfnewton.transformer import Transformer
 __all__ = ["RESULTS", "held_out_loss", "index", "load", "main_table", "ship", "table"]
 
 RESULTS = Path(str(files("tfnewton.learning"))) / "results"
-PROMPTS = 4096
+PROMPTS = 2048
 SHIPPED = ("lsa-depth", "ln-depth", "logistic")  # the main figures; of their runs, seed 0
-_LARGEST_ENCODER = 20  # layers: deeper encoders are in the tables only, for the size of the package
+_LARGEST_ENCODER = 12  # layers: deeper encoders are in the tables only, for the size of the package
 
 
 def index(folder: Path = RESULTS) -> dict[str, dict[str, Any]]:
@@ -106,7 +106,7 @@ def _ship_tables(root: Path, folder: Path) -> None:
     for name, experiment in EXPERIMENTS.items():
         path, runs = root / f"{name}.csv", experiment.runs("default")
         if path.exists():
-            (folder / path.name).write_bytes(path.read_bytes())
+            write_atomically(folder / path.name, path.read_bytes())
             missing = [run.name for run in runs if not is_complete(run, root)]
             shipped[name] = {"command": command(name, "default"), "runs": len(runs), "missing": missing}
     write_atomically(folder / "tables.json", json.dumps(shipped, indent=1).encode())
