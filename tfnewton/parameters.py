@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
+    "ConditioningAndNoise",
     "DampedNewton",
     "LinearRegression",
     "LinearTransformer",
@@ -22,6 +23,8 @@ __all__ = [
     "Parameters",
     "SelfConcordance",
     "TrainingLinearAttention",
+    "TrainingLogistic",
+    "WhatTheyLearn",
     "least_error",
 ]
 
@@ -182,6 +185,35 @@ class TrainingLinearAttention(Parameters):
     kappa: Annotated[float, Field(ge=1.0, le=1000.0)]
     noise: Annotated[float, Field(ge=0.0, le=100.0)]
     query_in_context: bool
+    seed: Seed
+    retrain: bool
+    steps: Annotated[int, Field(ge=1, le=10_000)]
+
+
+class ConditioningAndNoise(Parameters):
+    """Chapter 12; kappas and noises are of the test prompts, ``layers`` is one of the depths that are shipped."""
+
+    kappas: Annotated[list[Annotated[float, Field(ge=1.0, le=1000.0)]], Field(min_length=1, max_length=6)]
+    noises: Annotated[list[Annotated[float, Field(ge=0.0, le=10.0)]], Field(min_length=1, max_length=4)]
+    layers: Annotated[int, Field(ge=1, le=12)]
+    seed: Seed
+
+
+class WhatTheyLearn(Parameters):
+    """Chapter 10; kappa is of the test prompts, range how far the first coordinate of the query goes."""
+
+    layers: Annotated[int, Field(ge=1, le=12)]
+    kappa: Annotated[float, Field(ge=1.0, le=1000.0)]
+    range: Annotated[float, Field(ge=15.0, le=1000.0)]
+    seed: Seed
+
+
+class TrainingLogistic(Parameters):
+    """Chapter 11; mu and kappa are of the test prompts and, with ``retrain``, of the training prompts too."""
+
+    layers: Annotated[int, Field(ge=1, le=40)]
+    mu: Annotated[float, Field(ge=1e-3, le=10.0)]
+    kappa: Annotated[float, Field(ge=1.0, le=1000.0)]
     seed: Seed
     retrain: bool
     steps: Annotated[int, Field(ge=1, le=10_000)]

@@ -6,6 +6,7 @@ The data files lie beside the page that uses the directive. ``{claims} 3 4`` sho
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -150,6 +151,8 @@ def escape(_app: Sphinx, _what: str, _name: str, _thing: object, _options: objec
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
+    # autodoc imports with typing.TYPE_CHECKING set, under which pydantic leaves classes undefined: import them before
+    importlib.import_module("tfnewton.learning.results")
     app.add_directive("claims", Claims)
     app.add_directive("claims-summary", ClaimsSummary)
     app.add_directive("errata", Errata)

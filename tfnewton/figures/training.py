@@ -1,8 +1,9 @@
-"""What training finds: test losses by depth, and the plateau of models whose query is among its own keys."""
+"""What training finds: test losses by depth, and the plateau of models whose query is among their own keys."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,97 +11,114 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from tfnewton.figures.style import BOUND, REFERENCE, TRAINED, finish, label, panels
+from tfnewton.figures.style import BAND, BOUND, REFERENCE, TRAINED, finish, label, panels
 
 __all__ = ["losses_by_depth", "plateau", "shrinkage"]
 
-Curve = Mapping[int, float]  # loss by depth
-Runs = Mapping[int, Sequence[float]]  # the loss of each run by depth
+Curve = Mapping[int, float]  # loss by number of steps
+Runs = Mapping[int, Sequence[float]]  # the loss of each run by number of layers
 
-_QUERY_IN: dict[str, Any] = TRAINED
-_QUERY_OUT: dict[str, Any] = TRAINED | {"markerfacecolor": "white"}
-_ABOVE: dict[str, Any] = {"xytext": (6, 4), "va": "bottom"}
-_BELOW: dict[str, Any] = {"xytext": (6, -4), "va": "top"}
-_FLOOR = 1e-3  # of a loss in the figures: Newton's iteration of order 3 goes on to roundoff
+_STYLES: dict[str, dict[str, Any]] = {  # of trained models, by the name that tables and figures give them
+    "query in": TRAINED,
+    "query out": TRAINED | {"markerfacecolor": "white"},
+    "LayerNorm": TRAINED | {"marker": "^", "markersize": 6.0},
+}
+_GROUND: dict[str, Any] = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}}
+_ABOVE: dict[str, Any] = {"xytext": (6, 4), "va": "bottom", **_GROUND}
+_OVER: dict[str, Any] = {"xytext": (0, 7), "va": "bottom", "ha": "right"}
+_SIDES = {"query in": _ABOVE, "query out": _ABOVE, "LayerNorm": _OVER}
+_CENTRED: dict[str, Any] = {"xytext": (0, 8), "va": "bottom", "ha": "center", **_GROUND}
+_FLOOR = 1e-6  # of a loss in the figures: Newton's iteration goes on to roundoff
 
 
-def losses_by_depth(query_in: Curve, query_out: Curve, references: Mapping[str, Mapping[str, Curve]]) -> Figure:
+def losses_by_depth(trained: Mapping[str, Runs], references: Mapping[str, Mapping[str, Curve]]) -> Figure:
     """Return one panel a group of ``references``, with the losses of the same trained models in each.
 
     Args:
-        query_in: loss of the models whose query is among the keys and values, by number of layers.
-        query_out: the same of those whose query is not.
+        trained: losses of all runs, by "query in", "query out" or "LayerNorm"; the band is their range.
         references: by the name of the panel, the loss of each named algorithm by number of steps.
     """
-    figure, axes = panels(columns=len(references), width=4.6, height=3.9, sharey=True)
+    figure, axes = panels(columns=len(references), width=4.3, height=3.6, sharey=True)
     for ax, (title, algorithms) in zip(axes, references.items(), strict=True):
         for name, curve in algorithms.items():
-            _draw(ax, curve, REFERENCE)
-            last = max(depth for depth, loss in curve.items() if loss >= _FLOOR)
-            offset = (4, 6) if name == "descent" else (4, -5)
-            label(ax, last, curve[last], name, REFERENCE, xytext=offset, va="center")
-        _draw(ax, query_in, _QUERY_IN)
-        _draw(ax, query_out, _QUERY_OUT)
+            depths = sorted(curve)
+            ax.plot(depths, [curve[depth] for depth in depths], **REFERENCE)
+            label(ax, *_end(curve), name, REFERENCE, **(_CENTRED if curve[depths[-1]] < _FLOOR else _OVER))
+        for name, runs in trained.items():
+            _draw(ax, runs, _STYLES[name])
+            _name(ax, runs, name)
         ax.set(yscale="log", ylim=(_FLOOR, None), xlabel="layers or steps")
         ax.set_title(title, fontsize=11)
-        ax.set_xlim(right=max(max(curve) for curve in algorithms.values()) + 1.8)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[0].set_ylabel("trimmed mean of squared errors")
-    _name(axes[0], query_in, "query in", _ABOVE)
-    _name(axes[-1], query_out, "query out", _BELOW)
     return finish(figure)
 
 
-def plateau(statistics: Mapping[str, tuple[Runs, Runs, float]]) -> Figure:
-    """Return a panel a statistic: losses of trained models by depth and the predicted one as a horizontal line.
+def plateau(trained: Mapping[str, Mapping[str, Runs]], lines: Mapping[str, Mapping[str, float]]) -> Figure:
+    """Return a panel a statistic: losses of trained models by layers, and predicted ones as horizontal lines.
 
-    ``statistics`` has, by its name, the losses of all runs with the query in, of those with the query out, and the
-    predicted loss. A curve goes through the median of the runs at a depth.
+    ``trained`` has the losses of all runs by statistic and by "query in", "query out" or "LayerNorm"; ``lines`` two
+    predicted losses, the larger first, by statistic and by the name to write beside the line.
     """
-    figure, axes = panels(columns=len(statistics), width=4.4, height=3.7)
-    for ax, (name, (query_in, query_out, predicted)) in zip(axes, statistics.items(), strict=True):
-        ax.axhline(predicted, **REFERENCE)
-        for runs, style, text, side in (
-            (query_in, _QUERY_IN, "query in", _ABOVE),
-            (query_out, _QUERY_OUT, "query out", _BELOW),
-        ):
-            middle = {depth: float(np.median(losses)) for depth, losses in runs.items()}
-            _draw(ax, middle, style | {"marker": "none"})
-            _name(ax, middle, text, side)
-            for depth, losses in runs.items():
-                ax.plot([depth] * len(losses), losses, **(style | {"linestyle": "none"}))
-        ax.set(yscale="log", xlabel="layers", ylabel=f"{name} squared error")
+    figure, axes = panels(columns=len(trained), width=4.3, height=3.5)
+    for ax, (statistic, models) in zip(axes, trained.items(), strict=True):
+        deepest = max(max(runs) for runs in models.values())
+        places = (deepest, {"ha": "right", "va": "top", "xytext": (0, -3)}), (1, {"va": "bottom", "xytext": (0, 3)})
+        for (text, loss), (depth, place) in zip(lines[statistic].items(), places, strict=True):
+            ax.axhline(loss, **REFERENCE)
+            label(ax, depth, loss, text, REFERENCE, **place, **_GROUND)
+        for name, runs in models.items():
+            _draw(ax, runs, _STYLES[name])
+            _name(ax, runs, name)
+        ax.set(yscale="log", xlabel="layers", ylabel=f"{statistic} squared error")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_xlim(right=max(*query_in, *query_out) + 1.2)
-        label(ax, 1.0, predicted, "predicted", REFERENCE, va="bottom", xytext=(-4, 3))
     return finish(figure)
 
 
 def shrinkage(leverage: np.ndarray, ratios: Mapping[str, np.ndarray], constant: float) -> Figure:
-    """Return a panel for each named model: prediction over target against the leverage h of the query.
+    """Return a panel for each named model, two a row: prediction over target against the leverage h of the query.
 
     Args:
         leverage: h of each prompt, (B,).
-        ratios: prediction over target, (B,), by the name of the model.
+        ratios: prediction over target, (B,), by the name of the model; an even number of models.
         constant: c of the curve c / (1 + h), which least squares with the false sample follows without noise.
     """
-    figure, axes = panels(columns=len(ratios), width=4.2, height=3.4, sharey=True)
+    rows = len(ratios) // 2
+    figure, axes = panels(columns=2, rows=rows, width=3.9, height=2.6, sharex=True, sharey=True)
     grid = np.linspace(0.0, float(leverage.max()), 101)
     for ax, (name, ratio) in zip(axes, ratios.items(), strict=True):
-        ax.plot(leverage, ratio, **(TRAINED | {"linestyle": "none", "markersize": 2.5, "alpha": 0.5}))
+        ax.plot(leverage, ratio, **(TRAINED | {"linestyle": "none", "markersize": 2.0, "alpha": 0.5}))
         ax.axhline(1.0, **BOUND)
         ax.plot(grid, constant / (1.0 + grid), **REFERENCE)
-        ax.set(xlabel="leverage $h$ of the query", ylim=(0.4, 1.6))
+        ax.set_ylim(0.4, 1.6)
         ax.set_title(name, fontsize=11)
-    label(axes[0], grid[-1], constant / (1.0 + grid[-1]), "$c/(1+h)$", REFERENCE, ha="right", va="top", xytext=(0, -6))
-    axes[0].set_ylabel("prediction / target")
+    end = constant / (1.0 + grid[-1])
+    label(axes[0], grid[-1], end, "$c/(1+h)$", REFERENCE, ha="right", va="top", xytext=(0, -6))
+    for ax in axes[::2]:
+        ax.set_ylabel("prediction / target")
+    for ax in axes[-2:]:
+        ax.set_xlabel("leverage $h$ of the query")
     return finish(figure)
 
 
-def _draw(ax: Axes, curve: Curve, style: dict[str, Any]) -> None:
-    depths = sorted(curve)
-    ax.plot(depths, [curve[depth] for depth in depths], **style)
+def _draw(ax: Axes, runs: Runs, style: dict[str, Any]) -> None:
+    """Draw a dot a run, a line through their median, a band from the least to the largest."""
+    depths = sorted(runs)
+    losses = [runs[depth] for depth in depths]
+    ax.plot(depths, [float(np.median(of)) for of in losses], **(style | {"marker": "none"}))
+    ax.fill_between(depths, [min(of) for of in losses], [max(of) for of in losses], color=style["color"], **BAND)
+    for depth, of in zip(depths, losses, strict=True):
+        ax.plot([depth] * len(of), of, **(style | {"linestyle": "none"}))
 
 
-def _name(ax: Axes, curve: Curve, text: str, side: dict[str, Any]) -> None:
-    label(ax, max(curve), curve[max(curve)], text, TRAINED, **side)
+def _end(curve: Curve) -> tuple[float, float]:
+    """Return where ``curve`` ends, or where it leaves the figure: straight lines, on a logarithmic axis."""
+    for (before, high), (after, low) in pairwise(sorted(curve.items())):
+        if low < _FLOOR:
+            return before + (after - before) * float(np.log(high / _FLOOR) / np.log(high / low)), _FLOOR
+    return after, low
+
+
+def _name(ax: Axes, runs: Runs, name: str) -> None:
+    deepest = max(runs)
+    label(ax, deepest, float(np.median(runs[deepest])), name, TRAINED, **_SIDES[name])

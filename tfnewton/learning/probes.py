@@ -1,0 +1,123 @@
+"""What a trained model computes: its answer as a function of the query, and as a polynomial in the context.
+
+Without LayerNorm and with the query out of keys and values, the answer is u^T x_query with a weight vector u that
+depends on the context alone. If u = g(R) w on contexts y = A w, with R = A^T A / n, then 1 - g(lambda) is the part of
+the weights along an eigenvector that the model misses: its residual. Newton's iteration has such residuals exactly.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.polynomial.chebyshev import chebvander
+from torch import Tensor
+
+from tfnewton.checks import integer, real
+from tfnewton.learning.models import LinearAttention
+from tfnewton.learning.tasks import LinearPrompts
+
+__all__ = [
+    "Spectrum",
+    "best_fixed_residual",
+    "largest_degree",
+    "query_slope",
+    "saturation_bound",
+    "spectrum",
+    "weight_vectors",
+]
+
+
+class Spectrum(NamedTuple):
+    """Along the eigenvectors of R = A^T A / n: eigenvalues, ascending, residuals, and leakage; all (B, d).
+
+    The leakage is the length of what the model answers across the eigenvector.
+    """
+
+    eigenvalues: Tensor
+    residuals: Tensor
+    leakage: Tensor
+
+
+def weight_vectors(model: LinearAttention, x: Tensor, y: Tensor) -> Tensor:
+    """Return the gradient of the answer by the query at x_query = 0, (B, d), for contexts x (B, n, d), y (B, n).
+
+    For a model that is linear in the query this is its weight vector u.
+    """
+    frozen = copy.deepcopy(model).requires_grad_(requires_grad=False)
+    query = torch.zeros_like(x[:, 0]).requires_grad_()
+    nothing = torch.zeros_like(y[:, 0])
+    (gradient,) = torch.autograd.grad(frozen(LinearPrompts(x, y, query, nothing, query)).sum(), query)
+    return gradient
+
+
+def spectrum(model: LinearAttention, x: Tensor) -> Spectrum:
+    """Return the residuals of ``model`` on x (B, n, d): it is shown y = A v for each unit eigenvector v of R."""
+    B, n, d = x.shape
+    eigenvalues, vectors = torch.linalg.eigh(x.mT @ x / n)
+    v = vectors.mT.flatten(0, 1)  # (B d, d)
+    contexts = x.repeat_interleave(d, dim=0)
+    u = weight_vectors(model, contexts, (contexts @ v.unsqueeze(-1)).squeeze(-1))
+    along = (u * v).sum(dim=-1)
+    across = torch.linalg.vector_norm(u - along.unsqueeze(-1) * v, dim=-1)
+    return Spectrum(eigenvalues, (1.0 - along).view(B, d), across.view(B, d))
+
+
+def largest_degree(layers: int) -> int:
+    """Return (3^L - 1) / 2, the largest degree in the Gram matrix of T, hence in R of g and of the residual."""
+    cube: int = 3 ** integer("layers", layers, minimum=0)
+    return (cube - 1) // 2
+
+
+def best_fixed_residual(eigenvalues: np.ndarray, degree: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the polynomial r of at most ``degree``, r(0) = 1, with the least sum of lambda r(lambda)^2.
+
+    Along an eigenvector the mean squared error of a noiseless prompt is lambda r(lambda)^2, if the query has the
+    covariance R. One r serves all ``eigenvalues``, (points,), which must be positive.
+    """
+    integer("degree", degree, minimum=1)
+    points = np.asarray(eigenvalues, dtype=np.float64)
+    real("least of the eigenvalues", float(points.min()), above=0.0)
+    top = points.max()
+
+    def basis(at: np.ndarray) -> np.ndarray:  # (points, degree), of polynomials that are 0 at 0
+        unit = np.asarray(at, dtype=np.float64) / top
+        product: np.ndarray = unit[:, None] * chebvander(2.0 * unit - 1.0, degree - 1)
+        return product
+
+    root = np.sqrt(points)
+    coefficients = np.linalg.lstsq(root[:, None] * basis(points), root, rcond=None)[0]
+
+    def residual(at: np.ndarray) -> np.ndarray:
+        values: np.ndarray = 1.0 - basis(at) @ coefficients
+        return values
+
+    return residual
+
+
+def query_slope(model: LinearAttention) -> Tensor:
+    """Return rho, (d,): what embedding and read-out make of the query by themselves, whatever the context."""
+    return (model.read_out @ model.embed)[: model.d].detach()
+
+
+def saturation_bound(model: LinearAttention) -> float:
+    """Return C such that all layers together move an answer by at most C, whatever the prompt.
+
+    What a head reads after LayerNorm has norm at most sqrt(width), and it averages over the keys.
+    Raises ValueError for a model without LayerNorm, or whose attention is not divided by the number of keys.
+    """
+    options = model.options
+    if options.layer_norm is None:
+        raise ValueError("layer_norm = None: must be set, or nothing bounds what a head reads")
+    if options.scaling != "keys":
+        raise ValueError(f"scaling = {options.scaling!r}: must be 'keys', or the bound grows with their number")
+    total = 0.0
+    for qkv, out in zip(model.qkv.detach(), model.out.detach(), strict=True):
+        read = (model.read_out.detach() @ out).view(options.heads, -1)  # (heads, width / heads)
+        for r, q, k, v in zip(read, *(part.chunk(options.heads) for part in qkv), strict=True):
+            total += float(torch.linalg.vector_norm(r @ v) * torch.linalg.matrix_norm(k.mT @ q, ord=2))
+    bound: float = options.width**1.5 * total / options.input_scale
+    return bound
