@@ -43,7 +43,7 @@ LSA_GRID = ((5.0, 0.0), (50.0, 0.0), (10.0, 1.0), (50.0, 1.0))
 LN_GRID_DEPTHS = (1, 2, 4, 8)
 LN_GRID = tuple((kappa, noise) for noise in (0.0, 1.0) for kappa in (1.0, 5.0, 10.0, 50.0, 100.0))
 TEST_PROMPTS: dict[Size, int] = {"smoke": 256, "default": 8192, "paper": 65536}
-POINTS: dict[Size, int] = {"smoke": 3, "default": 21, "paper": 101}
+POINTS: dict[Size, int] = {"smoke": 3, "default": 41, "paper": 101}
 
 
 class Experiment(NamedTuple):
