@@ -45,10 +45,6 @@ def to_csv(rows: Iterable[Row]) -> str:
     return text.getvalue()
 
 
-def _finished(runs: Iterable[Run], root: Path) -> list[Run]:
-    return [run for run in runs if (root / run.name / "weights.safetensors").exists()]
-
-
 def _by_task(runs: Iterable[Run], kind: type[Task]) -> dict[Task, list[Run]]:
     """Return the runs on tasks of this kind, gathered by task in the order in which the tasks come."""
     grouped: dict[Task, list[Run]] = {}
@@ -59,11 +55,11 @@ def _by_task(runs: Iterable[Run], kind: type[Task]) -> dict[Task, list[Run]]:
 
 
 def curves(runs: Iterable[Run], root: Path, prompts: int) -> Iterator[Row]:
-    """Yield test errors of the finished ``runs`` and of the reference algorithms, setting by setting."""
-    for task, finished in _by_task(_finished(runs, root), LinearRegression).items():
+    """Yield test errors of ``runs``, all complete, and of the reference algorithms, setting by setting."""
+    for task, alike in _by_task(runs, LinearRegression).items():
         test = ev.fresh_prompts(task, prompts)
         assert isinstance(test, LinearPrompts)
-        for run in finished:
+        for run in alike:
             model, config = load_model(root / run.name)
             errors = ev.squared_errors(ev.predict(model, test), test)
             yield _row(task, *describe(config), config.model.layers, config.seed, errors) | {"run": run.name}
@@ -104,16 +100,15 @@ def functions(runs: Iterable[Run], root: Path, reach: float, points: int) -> Ite
     """Yield outputs against the first coordinate of one fixed query, over prompts that share one w.
 
     Mean, 5% and 95% quantile of the outputs, and root mean squared error, over 5000 prompts at each of ``points``
-    values in [-reach, reach].
+    values in [-reach, reach]. All ``runs`` must be complete.
     """
-    finished = _finished(runs, root)
     task = LinearRegression()
     base = ev.fresh_prompts(task, FUNCTION_PROMPTS)
     assert isinstance(base, LinearPrompts)
     w, query = base.w[0], base.x_query[0]
     y = base.x @ w
     grid = torch.linspace(-reach, reach, points).tolist()
-    for run in finished:
+    for run in runs:
         model, config = load_model(root / run.name)
         for x1 in grid:
             test = _at(base.x, y, w, query, x1)
@@ -140,13 +135,13 @@ def _function_row(method: str, variant: str, depth: int, x1: float, output: torc
 
 
 def logistic(runs: Iterable[Run], root: Path, prompts: int) -> Iterator[Row]:
-    """Yield the loss of predicted weights, the relative error of the weights and, for damped Newton, the loss."""
-    for task, finished in _by_task(_finished(runs, root), LogisticRegression).items():
+    """Yield loss and relative error of the weights that ``runs``, all complete, predict, and damped Newton's loss."""
+    for task, alike in _by_task(runs, LogisticRegression).items():
         test = ev.fresh_prompts(task, prompts)
         assert isinstance(test, LogisticPrompts)
         scale = test.target.double().square().sum(dim=1).mean()
         steps = ev.newton_losses(test, task.mu, task.newton_steps)
-        for run in finished:
+        for run in alike:
             model, config = load_model(root / run.name)
             predicted = ev.predict(model, test)
             error = (predicted.double() - test.target.double()).square().sum(dim=1) / scale
