@@ -25,7 +25,8 @@ from tfnewton.layers import Layer
 from tfnewton.transformer import Frame
 
 D = 3
-HELPERS = {"label", "panels", "pretty", "slope_triangle", "symbol"}  # they draw into a figure or name its parts
+# they draw into a figure or name its parts
+HELPERS = {"label", "outer_labels", "panels", "pretty", "runs_by_depth", "slope_triangle", "symbol"}
 
 
 @pytest.fixture

@@ -49,12 +49,6 @@ def test_a_panel_a_setting_with_the_steps_up_to_the_depth() -> None:
     assert plt.get_fignums() == []
 
 
-def test_a_setting_without_trained_models_says_so() -> None:
-    first, second = visible(losses_by_setting({"a": SETTING, "b": Setting({}, {}, {})}, 4))
-    assert "no trained model shipped" not in texts(first)
-    assert set(texts(second)) == {"no trained model shipped"}
-
-
 def test_names_stand_where_the_curves_are_in_sight_and_apart() -> None:
     (ax,) = visible(losses_by_setting({"a": SETTING}, 4))
     assert texts(ax)["2"] == (3.0, 2.0)

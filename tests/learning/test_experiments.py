@@ -129,6 +129,21 @@ def test_unknown_ablation_is_refused() -> None:
         recipes.ablated(3, "none", 0, "smoke")
 
 
+@pytest.mark.parametrize("variation", recipes.ENCODER_VARIATIONS)
+def test_a_variation_of_the_encoder_changes_what_it_says(variation: str) -> None:
+    usual = recipes.logistic_encoder(4, 1, "default").config.model_dump()
+    other = recipes.varied_encoder(4, variation, 1, "default").config.model_dump()
+    model, changed = usual.pop("model"), other.pop("model")
+    assert ({k for k in model if model[k] != changed[k]}, {k for k in usual if usual[k] != other[k]}) == {
+        "small-weights": ({"init"}, set()),
+        "small-inputs": ({"input_scale"}, set()),
+        "small-both": ({"init", "input_scale"}, set()),
+        "fourfold-steps": (set(), {"steps"}),
+    }[variation]
+    with pytest.raises(ValueError, match="variation = 'none': must be one of 'small-weights'"):
+        recipes.varied_encoder(4, "none", 0, "smoke")
+
+
 def test_one_failed_run_does_not_stop_the_others(tmp_path: Path) -> None:
     run = EXPERIMENTS["lsa-depth"].runs("smoke")[0]
     train(run.config.model_copy(update={"seed": 9}), tmp_path / run.name)

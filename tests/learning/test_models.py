@@ -165,7 +165,7 @@ def test_encoder_against_a_direct_computation() -> None:
         return np.asarray((h - h.mean(-1, keepdims=True)) / np.sqrt(h.var(-1, keepdims=True) + 1e-5))
 
     for i in range(4):
-        tokens = np.hstack([0.1 * prompts.x[i].numpy(), prompts.y[i].numpy()[:, None]])
+        tokens = np.hstack([0.3 * prompts.x[i].numpy(), prompts.y[i].numpy()[:, None]])
         h = np.vstack([tokens @ W["embed.weight"].T + W["embed.bias"], W["read_out"]])
         for layer in range(2):
             b = f"blocks.{layer}."

@@ -14,6 +14,7 @@ from tfnewton.learning import results
 from tfnewton.learning.configuration import TrainingConfig
 from tfnewton.learning.evaluation import Statistics
 from tfnewton.learning.experiments import EXPERIMENTS, write_table
+from tfnewton.learning.models import LinearAttention
 from tfnewton.learning.recipes import linear_attention, logistic_encoder
 from tfnewton.learning.training import train
 from tfnewton.transformer import Transformer
@@ -38,6 +39,18 @@ def test_shipped_model_reproduces_its_test_loss(name: str) -> None:
     assert entry["command"].startswith(f"python -m tfnewton.learning.experiments {entry['experiment']}")
     assert config in [run.config for run in EXPERIMENTS[entry["experiment"]].runs("default") if run.name == name]
     assert entry["environment"][0]["versions"]["torch"]
+
+
+def test_models_by_kind_and_depth() -> None:
+    by_depth = results.by_depth()
+    assert sorted(name for of in by_depth.values() for name in of.values()) == sorted(MODELS)
+    prefixes = {"query in": "lsa-{}-in-", "query out": "lsa-{}-out-", "LayerNorm": "ln-{}-", "encoder": "logistic-{}-"}
+    for kind, of in by_depth.items():
+        assert list(of) == sorted(of)
+        assert all(name.startswith(prefixes[kind].format(layers)) for layers, name in of.items())
+    model = results.model(by_depth["query out"][3])
+    assert isinstance(model, LinearAttention)
+    assert (model.options.layers, model.options.query_as_key, model.options.layer_norm) == (3, False, None)
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("logistic")])

@@ -96,8 +96,26 @@ def test_five_layers_are_not_best_outside() -> None:
 def test_encoder_needs_few_layers_and_stops() -> None:
     trained = losses("logistic", "loss_mean", method="encoder")
     steps = {depth: of[0] for depth, of in losses("logistic", "loss_mean", method="damped Newton").items()}
-    assert max(trained[4]) < steps[5]  # four layers are better than five steps
+    assert max(trained[4]) < steps[6]  # four layers are better than six steps
     assert min(loss for of in trained.values() for loss in of) > steps[7]  # and nothing trained is as good as seven
+
+
+def test_deeper_encoders_are_better() -> None:
+    trained = losses("logistic", "loss_mean", method="encoder")
+    by_seed = [[trained[depth][seed] for depth in (1, 2, 4, 8, 12)] for seed in range(3)]
+    assert all(of == sorted(of, reverse=True) for of in by_seed)
+    assert all(trained[depth][0] < max(trained[12]) for depth in (16, 20, 30, 40))
+
+
+def test_small_weights_hide_what_depth_gives() -> None:
+    errors: dict[tuple[int, str], list[float]] = defaultdict(list)
+    for row in table("logistic-recipe"):
+        if row["method"] == "encoder":
+            errors[int(row["depth"]), row["run"].partition(f"seed{row['seed']}")[2]].append(float(row["weight_error"]))
+    for depth in (4, 12):
+        assert min(errors[depth, "-small-both"]) > 1.5 * max(errors[depth, ""])
+    assert min(errors[12, "-small-both"]) > max(errors[4, ""])  # twelve layers with them are worse than four without
+    assert errors[4, "-fourfold-steps"][0] < min(errors[4, ""])
 
 
 @pytest.mark.parametrize("setting", [("5", "0"), ("50", "0"), ("10", "1"), ("50", "1")])
@@ -120,3 +138,4 @@ def test_layer_norm_on_other_prompts(kappa: str, noise: str) -> None:
     assert three[2][0] < model[2][0] < two[2][0]
     assert model[1][0] > two[1][0]
     assert (model[4][0] < two[4][0]) == (kappa != "1")
+    assert model[8][0] > two[8][0]

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from tfnewton.checks import Array, tensor
-from tfnewton.figures.style import BOUND, REFERENCE, TRAINED, finish, label, panels
+from tfnewton.figures.style import BOUND, REFERENCE, TRAINED, finish, label, outer_labels, panels
 
 __all__ = ["Setting", "losses_by_kappa", "losses_by_setting", "robustness"]
 
@@ -37,10 +37,7 @@ class Setting(NamedTuple):
 
 
 def losses_by_setting(settings: Mapping[str, Setting], depth: int) -> Figure:
-    """Return a panel a setting, two a row: losses against layers or steps up to ``depth``, logarithmic.
-
-    A setting without trained models keeps its panel, which says so.
-    """
+    """Return a panel a setting, two a row: losses against layers or steps up to ``depth``, logarithmic."""
     rows = -(-len(settings) // 2)
     figure, axes = panels(min(2, len(settings)), rows, width=3.75, height=2.7, sharex=True, sharey=True)
     for ax, (title, setting) in zip(axes, settings.items(), strict=False):
@@ -49,13 +46,11 @@ def losses_by_setting(settings: Mapping[str, Setting], depth: int) -> Figure:
     least = min(map(_least, settings.values()), default=_FLOOR)
     axes[0].set(yscale="log", ylim=(max(_FLOOR, 0.4 * least), None), xlim=(0.7, 1.25 * depth))
     axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
-    _outer_labels(axes, len(settings), "layers or steps", "squared error")
+    outer_labels(axes, len(settings), "layers or steps", "squared error")
     return finish(figure)
 
 
 def _setting(ax: Axes, setting: Setting, depth: int) -> None:
-    if not setting.trained:
-        ax.text(0.04, 0.04, "no trained model shipped", transform=ax.transAxes, fontsize=10, color=TRAINED["color"])
     for name, level in setting.levels.items():
         ax.axhline(level, **BOUND)
         label(ax, 0.7, level, name, BOUND, va="top", xytext=(2, -1), fontsize=9)
@@ -95,23 +90,12 @@ def losses_by_kappa(groups: Mapping[str, Mapping[str, Mapping[float, float]]]) -
         axes[0].set(xscale="log", yscale="log", xlim=(kappas[0] / 8.0, 7.0 * kappas[-1]))
         axes[0].set_xticks(kappas, [f"{kappa:g}" if _power_of_ten(kappa) else "" for kappa in kappas])
         axes[0].xaxis.set_minor_locator(NullLocator())
-    _outer_labels(axes, len(groups), r"$\kappa$ of the covariance", "loss / loss of zero")
+    outer_labels(axes, len(groups), r"$\kappa$ of the covariance", "loss / loss of zero")
     return finish(figure)
 
 
 def _power_of_ten(value: float) -> bool:
     return math.log10(value).is_integer()
-
-
-def _outer_labels(axes: list[Axes], used: int, below: str, left: str) -> None:
-    """Hide unused panels, and label the lowest ones of each column and the first column."""
-    for ax in axes[used:]:
-        ax.set_visible(False)
-    for ax in axes[max(0, used - 2) : used]:
-        ax.set_xlabel(below)
-        ax.xaxis.set_tick_params(labelbottom=True)
-    for ax in axes[:used:2]:
-        ax.set_ylabel(left)
 
 
 def robustness(fractions: Mapping[str, Array], kappas: Sequence[float], noises: Sequence[float]) -> Figure:
@@ -139,7 +123,7 @@ def robustness(fractions: Mapping[str, Array], kappas: Sequence[float], noises: 
         ax.grid(visible=False)
         ax.set_xticks(range(len(noises)), [f"{noise:g}" for noise in noises])
         ax.set_yticks(range(len(kappas)), [f"{kappa:g}" for kappa in kappas])
-    _outer_labels(axes, len(fractions), "test noise", r"test $\kappa$")
+    outer_labels(axes, len(fractions), "test noise", r"test $\kappa$")
     bar = figure.colorbar(ScalarMappable(norm, "cividis_r"), ax=axes, location="bottom", shrink=0.6, aspect=40)
     bar.set_label("loss in percent of that of predicting zero")
     return finish(figure)

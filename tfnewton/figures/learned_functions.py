@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tfnewton.figures.style import BAND, BOUND, REFERENCE, TRAINED, finish, label, panels
+from tfnewton.figures.style import BAND, BOUND, REFERENCE, TRAINED, finish, label, outer_labels, panels
 
 __all__ = ["Answers", "Residuals", "answers", "errors_by_scale", "residuals"]
 
@@ -118,15 +117,6 @@ def residuals(by_depth: Mapping[int, Residuals]) -> Figure:
         ax.plot(of.grid, of.best, **BOUND, label="best fixed")
         ax.set_title(f"{depth} layer{'s' * (depth > 1)}", fontsize=11)
         ax.set(xscale="log", ylim=(-0.75, 1.1))
-    _finish_grid(axes, len(by_depth))
-    return finish(figure)
-
-
-def _finish_grid(axes: Sequence[Axes], used: int) -> None:
-    for ax in axes[used:]:
-        ax.set_visible(False)
-    for ax in axes[:used]:
-        ax.set_xlabel(r"eigenvalue $\lambda$ of $A^\top A/n$")
-    for ax in axes[:used:2]:
-        ax.set_ylabel(r"residual $1 - g(\lambda)$")
+    outer_labels(axes, len(by_depth), r"eigenvalue $\lambda$ of $A^\top A/n$", r"residual $1 - g(\lambda)$")
     axes[0].legend(loc="lower left", fontsize=9, handletextpad=0.4, markerscale=1.6, frameon=False)
+    return finish(figure)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -18,7 +20,9 @@ __all__ = [
     "TRAINED",
     "finish",
     "label",
+    "outer_labels",
     "panels",
+    "runs_by_depth",
     "slope_triangle",
 ]
 
@@ -82,6 +86,31 @@ def label(axes: Axes, x: float, y: float, text: str, style: dict[str, Any], **op
         "color": style["color"],
     }
     axes.annotate(text, (x, y), **(defaults | options))
+
+
+def outer_labels(axes: Sequence[Axes], used: int, below: str | None, left: str) -> None:
+    """Hide the unused of ``axes``, two a row; name the lowest axis of each column and those of the first column.
+
+    With ``below`` None every panel has an axis, and a name, of its own.
+    """
+    for ax in axes[used:]:
+        ax.set_visible(False)
+    for ax in axes[:used:2]:
+        ax.set_ylabel(left)
+    if below is not None:
+        for ax in axes[max(0, used - 2) : used]:
+            ax.set_xlabel(below)
+            ax.xaxis.set_tick_params(labelbottom=True)
+
+
+def runs_by_depth(axes: Axes, runs: Mapping[int, Sequence[float]], style: dict[str, Any]) -> None:
+    """Draw a dot a run, a line through their medians by depth and a band from least to largest."""
+    depths = sorted(runs)
+    values = [runs[depth] for depth in depths]
+    axes.plot(depths, [float(np.median(of)) for of in values], **(style | {"marker": "none"}))
+    axes.fill_between(depths, [min(of) for of in values], [max(of) for of in values], color=style["color"], **BAND)
+    for depth, of in zip(depths, values, strict=True):
+        axes.plot([depth] * len(of), list(of), **(style | {"linestyle": "none"}))
 
 
 def slope_triangle(axes: Axes, x: float, y: float, slope: float, factor: float = 2.0) -> None:

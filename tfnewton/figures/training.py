@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from tfnewton.figures.style import BAND, BOUND, REFERENCE, TRAINED, finish, label, panels
+from tfnewton.figures.style import BOUND, REFERENCE, TRAINED, finish, label, panels, runs_by_depth
 
 __all__ = ["losses_by_depth", "plateau", "shrinkage"]
 
@@ -45,7 +45,7 @@ def losses_by_depth(trained: Mapping[str, Runs], references: Mapping[str, Mappin
             ax.plot(depths, [curve[depth] for depth in depths], **REFERENCE)
             label(ax, *_end(curve), name, REFERENCE, **(_CENTRED if curve[depths[-1]] < _FLOOR else _OVER))
         for name, runs in trained.items():
-            _draw(ax, runs, _STYLES[name])
+            runs_by_depth(ax, runs, _STYLES[name])
             _name(ax, runs, name)
         ax.set(yscale="log", ylim=(_FLOOR, None), xlabel="layers or steps")
         ax.set_title(title, fontsize=11)
@@ -68,7 +68,7 @@ def plateau(trained: Mapping[str, Mapping[str, Runs]], lines: Mapping[str, Mappi
             ax.axhline(loss, **REFERENCE)
             label(ax, depth, loss, text, REFERENCE, **place, **_GROUND)
         for name, runs in models.items():
-            _draw(ax, runs, _STYLES[name])
+            runs_by_depth(ax, runs, _STYLES[name])
             _name(ax, runs, name)
         ax.set(yscale="log", xlabel="layers", ylabel=f"{statistic} squared error")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -99,16 +99,6 @@ def shrinkage(leverage: np.ndarray, ratios: Mapping[str, np.ndarray], constant: 
     for ax in axes[-2:]:
         ax.set_xlabel("leverage $h$ of the query")
     return finish(figure)
-
-
-def _draw(ax: Axes, runs: Runs, style: dict[str, Any]) -> None:
-    """Draw a dot a run, a line through their median, a band from the least to the largest."""
-    depths = sorted(runs)
-    losses = [runs[depth] for depth in depths]
-    ax.plot(depths, [float(np.median(of)) for of in losses], **(style | {"marker": "none"}))
-    ax.fill_between(depths, [min(of) for of in losses], [max(of) for of in losses], color=style["color"], **BAND)
-    for depth, of in zip(depths, losses, strict=True):
-        ax.plot([depth] * len(of), of, **(style | {"linestyle": "none"}))
 
 
 def _end(curve: Curve) -> tuple[float, float]:

@@ -9,7 +9,18 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tfnewton.figures.style import BOUND, CONSTRUCTED, PRINTED, REFERENCE, TRAINED, finish, label, panels
+from tfnewton.figures.style import (
+    BOUND,
+    CONSTRUCTED,
+    PRINTED,
+    REFERENCE,
+    TRAINED,
+    finish,
+    label,
+    outer_labels,
+    panels,
+    runs_by_depth,
+)
 
 __all__ = ["layers_and_steps", "other_prompts", "weight_errors"]
 
@@ -37,7 +48,7 @@ def layers_and_steps(
     for ax, runs, curve in ((left, losses, list(newton)), (right, gaps, [loss - least for loss in newton])):
         _steps(ax, curve, printed, PRINTED, floor=_FLOOR)
         _steps(ax, curve, layers, REFERENCE | {"marker": "D", "markersize": 4.0}, floor=_FLOOR)
-        _trained(ax, runs)
+        runs_by_depth(ax, runs, TRAINED)
         ax.set(xscale="log", xlabel="layers")
     _steps(right, constructed[1], constructed[0], CONSTRUCTED | {"markersize": 2.5}, floor=_FLOOR)
     left.axhline(least, **BOUND)
@@ -65,7 +76,7 @@ def weight_errors(
         name: of that model.
     """
     figure, (left, right) = panels(columns=2, width=4.6, height=3.7)
-    _trained(left, runs)
+    runs_by_depth(left, runs, TRAINED)
     left.set(xscale="log", yscale="log", xlabel="layers", ylabel="relative squared error of the weights")
     right.plot(squared, excess, **(TRAINED | {"linestyle": "none", "markersize": 2.0, "alpha": 0.4}))
     ends = np.array([squared.min(), squared.max()])
@@ -101,10 +112,7 @@ def other_prompts(gaps: Mapping[str, Curve], trained_at: Mapping[str, float], un
         _line(ax, curve, TRAINED)
         ax.axvline(trained_at[name], **BOUND)
         ax.set(yscale="log", ylim=(low, high), xlabel=name, xscale="linear" if min(curve) == 0.0 else "log")
-    for ax in axes[len(gaps) :]:
-        ax.set_visible(False)
-    for ax in axes[::2]:
-        ax.set_ylabel("loss above the least")
+    outer_labels(axes, len(gaps), None, "loss above the least")
     return finish(figure)
 
 
@@ -112,14 +120,6 @@ def _steps(ax: Axes, values: Sequence[float], layers: int, style: dict[str, Any]
     """Draw the value after each step from the first at ``layers`` layers a step, as far as it is above ``floor``."""
     drawn = [(layers * t, value) for t, value in enumerate(values) if t and value > floor]
     ax.plot([x for x, _ in drawn], [y for _, y in drawn], **style)
-
-
-def _trained(ax: Axes, runs: Runs) -> None:
-    """Draw every run, and a line through the medians."""
-    depths = sorted(runs)
-    ax.plot(depths, [float(np.median(runs[depth])) for depth in depths], **(TRAINED | {"marker": "none"}))
-    for depth in depths:
-        ax.plot([depth] * len(runs[depth]), list(runs[depth]), **(TRAINED | {"linestyle": "none"}))
 
 
 def _line(ax: Axes, curve: Curve, style: dict[str, Any]) -> None:

@@ -30,8 +30,8 @@ class EncoderOptions(Record):
     width: Annotated[int, Field(ge=1)] = 32
     heads: Annotated[int, Field(ge=1)] = 4
     mlp: Annotated[int, Field(ge=1)] = 4
-    input_scale: Annotated[float, Field(gt=0.0)] = 0.1
-    init: Annotated[float, Field(gt=0.0)] = 0.02
+    input_scale: Annotated[float, Field(gt=0.0)] = 0.3
+    init: Annotated[float, Field(gt=0.0)] = 0.1
 
     @model_validator(mode="after")
     def _divisible(self) -> Self:

@@ -28,6 +28,7 @@ from tfnewton.learning.recipes import (
     layer_norm_attention,
     linear_attention,
     logistic_encoder,
+    varied_encoder,
 )
 from tfnewton.learning.tables import INSIDE, OUTSIDE, Row, curves, functions, logistic, to_csv
 from tfnewton.learning.training import train
@@ -81,6 +82,16 @@ def _logistic(size: Size) -> list[Run]:
     return runs if size == "smoke" else [*runs, *(logistic_encoder(L, 0, size) for L in DEEP_LOGISTIC_DEPTHS)]
 
 
+def _logistic_recipe(size: Size) -> list[Run]:
+    shallow, deep = (2, 3) if size == "smoke" else (4, 12)
+    runs = []
+    for s in _seeds(size):
+        runs += [logistic_encoder(shallow, s, size), logistic_encoder(deep, s, size)]
+        runs += [varied_encoder(shallow, variation, s, size) for variation in ("small-weights", "small-inputs")]
+        runs += [varied_encoder(L, "small-both", s, size) for L in (shallow, deep)]
+    return [*runs, varied_encoder(shallow, "fourfold-steps", 0, size)]
+
+
 def _lsa_grid(size: Size) -> list[Run]:
     depths = _depths(LSA_DEPTHS, size)
     return [linear_attention(L, 0, size, True, kappa, noise) for kappa, noise in LSA_GRID for L in depths]
@@ -111,6 +122,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     "lsa-depth": Experiment("linear attention: loss against depth", "fig:lsa-loss", _lsa, _curves),
     "logistic": Experiment("logistic regression: loss, error", "fig:logistic_regression", _logistic, _logistic_curves),
     "ln-depth": Experiment("with LayerNorm: loss against depth", "fig:lsa-loss", _ln, _curves),
+    "logistic-recipe": Experiment(
+        "encoders trained otherwise", "fig:logistic_regression", _logistic_recipe, _logistic_curves
+    ),
     "lsa-inside": Experiment("outputs, in distribution", "fig:lsa_func", _first_seed(_lsa), _functions(INSIDE)),
     "lsa-outside": Experiment("outputs, out of it", "fig:lsa_func_out", _first_seed(_lsa), _functions(OUTSIDE)),
     "ln-inside": Experiment("with LayerNorm, in it", "fig:lsa_ln_func", _first_seed(_ln), _functions(INSIDE)),

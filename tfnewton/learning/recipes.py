@@ -13,6 +13,7 @@ from tfnewton.learning.tasks import Curriculum, LinearRegression, LogisticRegres
 
 __all__ = [
     "ABLATIONS",
+    "ENCODER_VARIATIONS",
     "SIZES",
     "Run",
     "Size",
@@ -20,6 +21,7 @@ __all__ = [
     "layer_norm_attention",
     "linear_attention",
     "logistic_encoder",
+    "varied_encoder",
 ]
 
 Size: TypeAlias = Literal["smoke", "default", "paper"]
@@ -88,7 +90,7 @@ def logistic_encoder(layers: int, seed: int, size: Size, mu: float = 0.1, kappa:
         model=EncoderOptions(layers=layers),
         seed=seed,
         steps=2500,
-        learning_rate=5e-3 if layers <= 4 else 3e-3 if layers <= 12 else 2e-3,
+        learning_rate=5e-3 if layers <= 4 else 3e-3,
         evaluate_every=100,
         validation=1024,
     )
@@ -117,6 +119,26 @@ def ablated(layers: int, ablation: str, seed: int, size: Size) -> Run:
     changes, model = _ABLATIONS[choice("ablation", ablation, ABLATIONS)]
     changed = config.model_copy(update={**changes, "model": config.model.model_copy(update=model)})
     return Run(f"{name}-{ablation}", changed)
+
+
+ENCODER_VARIATIONS = ("small-weights", "small-inputs", "small-both", "fourfold-steps")
+
+
+def varied_encoder(layers: int, variation: str, seed: int, size: Size) -> Run:
+    """The encoder with one of ``ENCODER_VARIATIONS``: five times smaller initial weights, three times smaller inputs.
+
+    The former, 0.02, is usual for models of a width of some hundreds; here it is 32.
+    """
+    name, config = logistic_encoder(layers, seed, size)
+    model, small_weights, small_inputs = config.model, {"init": 0.02}, {"input_scale": 0.1}
+    changes: dict[str, dict[str, object]] = {
+        "small-weights": {"model": model.model_copy(update=small_weights)},
+        "small-inputs": {"model": model.model_copy(update=small_inputs)},
+        "small-both": {"model": model.model_copy(update=small_weights | small_inputs)},
+        "fourfold-steps": {"steps": 4 * config.steps},
+    }
+    changed = config.model_copy(update=changes[choice("variation", variation, ENCODER_VARIATIONS)])
+    return Run(f"{name}-{variation}", changed)
 
 
 def _setting(query_as_key: bool, kappa: float, noise: float) -> str:

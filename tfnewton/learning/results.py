@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,22 @@ from torch import Tensor
 from tfnewton.checkpoint import write_atomically
 from tfnewton.checks import choice
 from tfnewton.learning import evaluation as ev
-from tfnewton.learning.configuration import TrainingConfig, build
+from tfnewton.learning.configuration import Model, TrainingConfig, build
 from tfnewton.learning.experiments import EXPERIMENTS, command, is_complete
 from tfnewton.learning.models import LinearAttention
 from tfnewton.learning.runs import Checkpoint, read_checkpoint
 from tfnewton.learning.tables import load_model
-from tfnewton.learning.tasks import LinearPrompts, LogisticPrompts, LogisticRegression, Prompts, generator
+from tfnewton.learning.tasks import (
+    LinearPrompts,
+    LinearRegression,
+    LogisticPrompts,
+    LogisticRegression,
+    Prompts,
+    generator,
+)
 from tfnewton.transformer import Transformer
 
-__all__ = ["RESULTS", "held_out_loss", "index", "load", "main_table", "ship", "table"]
+__all__ = ["RESULTS", "by_depth", "held_out_loss", "index", "load", "main_table", "model", "ship", "table"]
 
 RESULTS = Path(str(files("tfnewton.learning"))) / "results"
 PROMPTS = 2048
@@ -45,6 +53,24 @@ def index(folder: Path = RESULTS) -> dict[str, dict[str, Any]]:
     return entries
 
 
+def by_depth(folder: Path = RESULTS) -> dict[str, dict[int, str]]:
+    """Return the names of the shipped models by kind and number of layers.
+
+    The kinds are "query in" and "query out", of linear attention without LayerNorm, "LayerNorm" and "encoder".
+    """
+    names: dict[str, dict[int, str]] = {"query in": {}, "query out": {}, "LayerNorm": {}, "encoder": {}}
+    for name, entry in index(folder).items():
+        options = entry["config"]["model"]
+        if options["kind"] == "encoder":
+            kind = "encoder"
+        elif options["layer_norm"] is not None:
+            kind = "LayerNorm"
+        else:
+            kind = "query in" if options["query_as_key"] else "query out"
+        names[kind][options["layers"]] = name
+    return {kind: dict(sorted(of.items())) for kind, of in names.items()}
+
+
 def table(name: str) -> str:
     """Return the shipped table of the experiment ``name``, as CSV text."""
     choice("experiment", name, list(EXPERIMENTS))
@@ -54,8 +80,8 @@ def table(name: str) -> str:
     return path.read_text()
 
 
-def load(name: str, folder: Path = RESULTS) -> Callable[[Prompts], Tensor]:
-    """Return the shipped model ``name`` as a function from prompts to predictions.
+def model(name: str, folder: Path = RESULTS) -> Model:
+    """Return the shipped model ``name``, in float32.
 
     Models of linear regression are stored as a ``Transformer``: ``Transformer.load(RESULTS / f"{name}.safetensors")``
     gives that, to be traced and unpacked.
@@ -63,12 +89,16 @@ def load(name: str, folder: Path = RESULTS) -> Callable[[Prompts], Tensor]:
     choice("model", name, list(index(folder)))
     path = folder / f"{name}.safetensors"
     config = TrainingConfig.model_validate(index(folder)[name]["config"], strict=False)
-    if isinstance(config.task, LogisticRegression):
-        model = build(config, generator(0, "unused"))
-        model.load_state_dict(read_checkpoint(path).tensors)
-    else:
-        model = LinearAttention.from_transformer(Transformer.load(path))
-    return lambda prompts: ev.predict(model, prompts)
+    if isinstance(config.task, LinearRegression):
+        return LinearAttention.from_transformer(Transformer.load(path))
+    encoder = build(config, generator(0, "unused"))
+    encoder.load_state_dict(read_checkpoint(path).tensors)
+    return encoder
+
+
+def load(name: str, folder: Path = RESULTS) -> Callable[[Prompts], Tensor]:
+    """Return the shipped model ``name`` as a function from prompts to predictions."""
+    return partial(ev.predict, model(name, folder))
 
 
 def held_out_loss(config: TrainingConfig, model: Callable[[Prompts], Tensor]) -> ev.Statistics:

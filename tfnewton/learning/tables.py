@@ -146,7 +146,7 @@ def logistic(runs: Iterable[Run], root: Path, prompts: int) -> Iterator[Row]:
             predicted = ev.predict(model, test)
             error = (predicted.double() - test.target.double()).square().sum(dim=1) / scale
             losses = ev.logistic_losses(predicted, test, task.mu)
-            yield _logistic_row(task, "encoder", config.model.layers, config.seed, losses, error)
+            yield _logistic_row(task, "encoder", config.model.layers, config.seed, losses, error) | {"run": run.name}
         for step, losses in enumerate(steps):
             yield _logistic_row(task, "damped Newton", step, 0, losses, torch.full_like(losses, torch.nan))
 
@@ -156,4 +156,4 @@ def _logistic_row(
 ) -> Row:
     setting: Row = {"mu": task.mu, "kappa": task.kappa, "method": method, "depth": depth, "seed": seed}
     statistics = {f"loss_{k}": v for k, v in ev.statistics(losses)._asdict().items()}
-    return setting | {"prompts": len(losses)} | statistics | {"weight_error": errors.mean().item()}
+    return setting | {"prompts": len(losses)} | statistics | {"weight_error": errors.mean().item(), "run": ""}
