@@ -56,6 +56,7 @@ def test_loss_by_depth() -> None:
         assert min(QUERY_IN[depth]) > 0.85 * max(QUERY_IN[4])
         assert max(QUERY_OUT[depth]) < min(QUERY_OUT[depth - 1]) / 5  # and none with it out
     assert max(LAYER_NORM[12]) < min(LAYER_NORM[8]) < min(LAYER_NORM[4]) / 5  # nor with LayerNorm
+    assert all(max(LAYER_NORM[12]) < min(LAYER_NORM[depth]) for depth in LAYER_NORM if depth < 12)
 
 
 def test_plateau_is_at_the_line_of_the_false_sample() -> None:
