@@ -108,15 +108,29 @@ def test_deeper_encoders_are_better() -> None:
     assert all(trained[depth][0] < max(trained[12]) for depth in (16, 20, 30, 40))
 
 
-def test_small_weights_hide_what_depth_gives() -> None:
+def errors_of_recipes() -> dict[tuple[int, str], list[float]]:
+    """Relative error of the weights of all seeds, by depth and by what was done otherwise."""
     errors: dict[tuple[int, str], list[float]] = defaultdict(list)
     for row in table("logistic-recipe"):
         if row["method"] == "encoder":
             errors[int(row["depth"]), row["run"].partition(f"seed{row['seed']}")[2]].append(float(row["weight_error"]))
+    return errors
+
+
+def test_small_weights_hide_what_depth_gives() -> None:
+    errors = errors_of_recipes()
     for depth in (4, 12):
         assert min(errors[depth, "-small-both"]) > 1.5 * max(errors[depth, ""])
     assert min(errors[12, "-small-both"]) > max(errors[4, ""])  # twelve layers with them are worse than four without
-    assert errors[4, "-fourfold-steps"][0] < min(errors[4, ""])
+
+
+def test_longer_training_does_more_than_depth_and_pays_more_in_depth() -> None:
+    errors = errors_of_recipes()
+    assert max(errors[4, "-fourfold-steps"]) < min(losses("logistic", "weight_error", method="encoder")[40]) / 3
+    shallow, deep = (errors[depth, ""][0] / errors[depth, "-fourfold-steps"][0] for depth in (4, 12))
+    assert deep > 2 * shallow
+    longest = min(float(row["loss_mean"]) for row in table("logistic-recipe") if "12" in row["run"])
+    assert longest < losses("logistic", "loss_mean", method="damped Newton")[7][0]
 
 
 @pytest.mark.parametrize("setting", [("5", "0"), ("50", "0"), ("10", "1"), ("50", "1")])

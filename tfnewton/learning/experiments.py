@@ -21,6 +21,7 @@ from tfnewton.checkpoint import write_atomically
 from tfnewton.checks import choice, integer
 from tfnewton.learning.recipes import (
     ABLATIONS,
+    ENCODER_VARIATIONS,
     SIZES,
     Run,
     Size,
@@ -87,9 +88,9 @@ def _logistic_recipe(size: Size) -> list[Run]:
     runs = []
     for s in _seeds(size):
         runs += [logistic_encoder(shallow, s, size), logistic_encoder(deep, s, size)]
-        runs += [varied_encoder(shallow, variation, s, size) for variation in ("small-weights", "small-inputs")]
-        runs += [varied_encoder(L, "small-both", s, size) for L in (shallow, deep)]
-    return [*runs, varied_encoder(shallow, "fourfold-steps", 0, size)]
+        runs += [varied_encoder(shallow, variation, s, size) for variation in ENCODER_VARIATIONS]
+        runs += [varied_encoder(deep, "small-both", s, size)]
+    return [*runs, varied_encoder(deep, "fourfold-steps", 0, size)]
 
 
 def _lsa_grid(size: Size) -> list[Run]:
