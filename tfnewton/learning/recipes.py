@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from tfnewton.checks import choice, integer
@@ -97,8 +98,10 @@ def logistic_encoder(layers: int, seed: int, size: Size, mu: float = 0.1, kappa:
     return Run(f"logistic-{layers}-mu{mu:g}-kappa{kappa:g}-seed{seed}", _sized(config, size))
 
 
-# What one leaves out, or does instead, of the recipe of ``linear_attention``: changes of the config and of its model.
-_ABLATIONS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+_Changes: TypeAlias = tuple[Mapping[str, object], Mapping[str, object]]  # of a config and of its model
+
+# What one leaves out, or does instead, of the recipe of ``linear_attention``.
+_ABLATIONS: dict[str, _Changes] = {
     "no-gradient-clip": ({"clip": None}, {}),
     "raw-inputs": ({}, {"input_scale": 1.0}),
     "wide-init": ({}, {"init": 0.02, "init_out": 0.02}),
@@ -115,10 +118,9 @@ ABLATIONS = tuple(_ABLATIONS)
 
 def ablated(layers: int, ablation: str, seed: int, size: Size) -> Run:
     """Linear self-attention trained with one of ``ABLATIONS``; "authors" has the settings of the authors' code."""
-    name, config = linear_attention(layers, seed, size)
-    changes, model = _ABLATIONS[choice("ablation", ablation, ABLATIONS)]
-    changed = config.model_copy(update={**changes, "model": config.model.model_copy(update=model)})
-    return Run(f"{name}-{ablation}", changed)
+    return _otherwise(
+        linear_attention(layers, seed, size), ablation, _ABLATIONS[choice("ablation", ablation, ABLATIONS)]
+    )
 
 
 ENCODER_VARIATIONS = ("small-weights", "small-inputs", "small-both", "fourfold-steps")
@@ -129,16 +131,21 @@ def varied_encoder(layers: int, variation: str, seed: int, size: Size) -> Run:
 
     The former, 0.02, is usual for models of a width of some hundreds; here it is 32.
     """
-    name, config = logistic_encoder(layers, seed, size)
-    model, small_weights, small_inputs = config.model, {"init": 0.02}, {"input_scale": 0.1}
-    changes: dict[str, dict[str, object]] = {
-        "small-weights": {"model": model.model_copy(update=small_weights)},
-        "small-inputs": {"model": model.model_copy(update=small_inputs)},
-        "small-both": {"model": model.model_copy(update=small_weights | small_inputs)},
-        "fourfold-steps": {"steps": 4 * config.steps},
+    run = logistic_encoder(layers, seed, size)
+    small_weights, small_inputs = {"init": 0.02}, {"input_scale": 0.1}
+    variations: dict[str, _Changes] = {
+        "small-weights": ({}, small_weights),
+        "small-inputs": ({}, small_inputs),
+        "small-both": ({}, small_weights | small_inputs),
+        "fourfold-steps": ({"steps": 4 * run.config.steps}, {}),
     }
-    changed = config.model_copy(update=changes[choice("variation", variation, ENCODER_VARIATIONS)])
-    return Run(f"{name}-{variation}", changed)
+    return _otherwise(run, variation, variations[choice("variation", variation, ENCODER_VARIATIONS)])
+
+
+def _otherwise(run: Run, name: str, changes: _Changes) -> Run:
+    config, model = changes
+    changed = run.config.model_copy(update={**config, "model": run.config.model.model_copy(update=model)})
+    return Run(f"{run.name}-{name}", changed)
 
 
 def _setting(query_as_key: bool, kappa: float, noise: float) -> str:

@@ -86,9 +86,10 @@ def model(name: str, folder: Path = RESULTS) -> Model:
     Models of linear regression are stored as a ``Transformer``: ``Transformer.load(RESULTS / f"{name}.safetensors")``
     gives that, to be traced and unpacked.
     """
-    choice("model", name, list(index(folder)))
+    entries = index(folder)
+    choice("model", name, list(entries))
     path = folder / f"{name}.safetensors"
-    config = TrainingConfig.model_validate(index(folder)[name]["config"], strict=False)
+    config = TrainingConfig.model_validate(entries[name]["config"], strict=False)
     if isinstance(config.task, LinearRegression):
         return LinearAttention.from_transformer(Transformer.load(path))
     encoder = build(config, generator(0, "unused"))
