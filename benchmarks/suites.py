@@ -14,7 +14,7 @@ from tfnewton.algorithms import logistic_regression as direct
 from tfnewton.constructions.inversion import newton_schulz
 from tfnewton.constructions.linear_regression import gradient_descent, least_squares
 from tfnewton.constructions.logistic_regression import damped_newton
-from tfnewton.transformer import Transformer
+from tfnewton.model.transformer import Transformer
 
 __all__ = ["SUITES", "Table"]
 

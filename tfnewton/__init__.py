@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tfnewton.transformer import Transformer
+    from tfnewton.model.transformer import Transformer
 
 __version__ = "0.1.0"
 __all__ = ["Transformer", "__version__"]
@@ -17,7 +17,7 @@ __all__ = ["Transformer", "__version__"]
 
 def __getattr__(name: str) -> object:
     if name == "Transformer":
-        from tfnewton.transformer import Transformer
+        from tfnewton.model.transformer import Transformer
 
         return Transformer
     raise AttributeError(f"module 'tfnewton' has no attribute {name!r}")

@@ -13,7 +13,14 @@ import torch
 Array: TypeAlias = np.ndarray | torch.Tensor
 Shape: TypeAlias = Sequence[str | int]
 
-__all__ = ["Array", "batch", "choice", "integer", "like", "real", "tensor"]
+__all__ = ["Array", "batch", "boolean", "choice", "finite", "integer", "like", "plain", "real", "tensor"]
+
+
+def boolean(name: str, value: object) -> bool:
+    """Return ``value`` as a bool; a string or a number, which would pass for one, is refused (TypeError)."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} = {value!r}: must be True or False")
+    return bool(value)
 
 
 def integer(name: str, value: object, *, minimum: int) -> int:
@@ -55,6 +62,13 @@ def real(
     return number
 
 
+def finite(name: str, result: torch.Tensor, remedy: str) -> torch.Tensor:
+    """Return ``result``; where a computation left the range of its dtype, ValueError says what to change."""
+    if not torch.isfinite(result).all():
+        raise ValueError(f"{name} contains NaN or infinity as {result.dtype}: {remedy}")
+    return result
+
+
 def choice(name: str, value: object, allowed: Sequence[str]) -> str:
     """Return ``value`` if it is one of ``allowed`` (ValueError otherwise)."""
     if not isinstance(value, str) or value not in allowed:
@@ -77,9 +91,10 @@ def tensor(
     where not there yet, entered, so that ``("n", "d")`` for A fixes ``n`` for the ``("n",)`` of y.
     float32 and float64 are kept unless ``dtype`` is given, every other real dtype becomes float64.
 
-    Raises TypeError for anything that is not a real array, ValueError for a wrong shape, NaN or infinity.
+    Raises TypeError for anything that is not a plain real array, ValueError for a wrong shape, NaN or infinity.
     """
     sizes = {} if sizes is None else sizes
+    plain(name, value)
     result = value if isinstance(value, torch.Tensor) else torch.as_tensor(_numpy(name, value))
     if result.is_complex() or result.dtype == torch.bool:
         raise TypeError(f"{name} has dtype {result.dtype}: must be an array of real numbers")
@@ -90,6 +105,25 @@ def tensor(
     if not torch.isfinite(result).all():  # after the conversion: 1e300 is infinite in float32
         raise ValueError(f"{name} contains NaN or infinity as {dtype}: every entry must be finite")
     return result
+
+
+def plain(name: str, value: object) -> None:
+    """Refuse, by TypeError, arrays whose entries are not all there: masked, sparse, nested, quantised or on no device.
+
+    Lists are searched for such arrays, since a conversion drops their masks.
+    """
+    if isinstance(value, (list, tuple)):
+        for entry in value:
+            if not isinstance(entry, (int, float)):
+                plain(name, entry)
+    elif isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array: must be a plain array, take out or fill what is masked")
+    elif isinstance(value, torch.Tensor):
+        if value.layout != torch.strided or value.is_nested or value.is_quantized or value.is_meta:
+            kind = "without data" if value.is_meta else "sparse, nested or quantised"
+            raise TypeError(f"{name} is a tensor that is {kind}: must be an ordinary dense one")
+        if isinstance(value, torch.masked.MaskedTensor):
+            raise TypeError(f"{name} is a masked tensor: must be a plain one, take out or fill what is masked")
 
 
 def _numpy(name: str, value: object) -> np.ndarray:
@@ -105,11 +139,11 @@ def _numpy(name: str, value: object) -> np.ndarray:
 
 def _check_shape(name: str, actual: tuple[int, ...], shape: Shape, sizes: dict[str, int]) -> None:
     tail = actual[len(actual) - len(shape) :] if len(shape) else ()
-    fits = len(actual) >= len(shape)
+    fits = len(actual) >= len(shape) and 0 not in actual
     if fits:
         for size, axis in zip(tail, shape, strict=True):
             required = axis if isinstance(axis, int) else sizes.setdefault(axis, size)
-            fits = fits and size == required and size > 0
+            fits = fits and size == required
     if not fits:
         names = ", ".join(f"{a} = {sizes[a]}" if isinstance(a, str) and a in sizes else str(a) for a in shape)
         comma = "," if len(shape) == 1 else ""

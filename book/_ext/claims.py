@@ -152,7 +152,7 @@ def escape(_app: Sphinx, _what: str, _name: str, _thing: object, _options: objec
 
 def setup(app: Sphinx) -> dict[str, Any]:
     # autodoc imports with typing.TYPE_CHECKING set, under which pydantic leaves classes undefined: import them before
-    importlib.import_module("tfnewton.learning.results")
+    importlib.import_module("tfnewton.campaign.results")
     app.add_directive("claims", Claims)
     app.add_directive("claims-summary", ClaimsSummary)
     app.add_directive("errata", Errata)

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tfnewton.constructions.inversion import newton_schulz
+from tfnewton.learning.conversion import from_transformer, to_transformer
 from tfnewton.learning.encoder import Encoder, EncoderOptions
 from tfnewton.learning.models import LinearAttention, LinearAttentionOptions
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticRegression, generator
-from tfnewton.transformer import Transformer
+from tfnewton.model.transformer import Transformer
 
 OPTIONS: dict[str, Any] = {"layers": 3, "width": 16, "heads": 4, "init": 0.15, "init_out": 0.15}
 
@@ -79,12 +80,12 @@ def test_every_form_is_the_same_function(variant: dict[str, Any], layers: int, t
     scale = np.abs(expected).max()
     assert scale > 1e-3
     np.testing.assert_allclose(m(prompts).detach(), expected, atol=1e-12 * scale)
-    transformer = m.transformer()
+    transformer = to_transformer(m)
     H = transformer.pack(prompts.x, prompts.y, prompts.x_query)
     y_hat = torch.as_tensor(transformer.unpack(transformer(H))["y_hat"]).detach()
     np.testing.assert_allclose(y_hat, expected, atol=1e-12 * scale)
     transformer.save(tmp_path / "m.safetensors")
-    back = LinearAttention.from_transformer(Transformer.load(tmp_path / "m.safetensors"))
+    back = from_transformer(Transformer.load(tmp_path / "m.safetensors"))
     np.testing.assert_allclose(back(prompts).detach(), expected, atol=1e-12 * scale)
 
 
@@ -114,7 +115,7 @@ def test_gradients(variant: dict[str, Any]) -> None:
 
 def test_trace_of_a_trained_model_names_its_rows() -> None:
     m, prompts = model(), sample()
-    transformer = m.transformer()
+    transformer = to_transformer(m)
     H = transformer.pack(prompts.x[0], prompts.y[0], prompts.x_query[0])
     frames = transformer.trace(H)
     assert [frame.label for frame in frames] == ["input", "embedding", "layer 1", "layer 2", "layer 3"]
@@ -152,7 +153,7 @@ def test_options_are_refused(options: dict[str, Any], message: str) -> None:
 
 def test_only_a_trained_transformer_comes_back() -> None:
     with pytest.raises(ValueError, match=r"source has the rows Layout\(X=2.*must come from a trained model"):
-        LinearAttention.from_transformer(newton_schulz(2))
+        from_transformer(newton_schulz(2))
 
 
 def test_encoder_against_a_direct_computation() -> None:

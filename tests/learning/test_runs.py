@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tiny_run import StopError, config, stop_at, weights
 
+from tests.helpers.tiny_run import StopError, config, stop_at, weights
 from tfnewton.learning.runs import RunFolder, read_checkpoint
 from tfnewton.learning.training import train
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 import torch
 from pydantic import ValidationError
-from tiny_run import StopError, config, stop_at, weights
 from torch import Tensor
 
+from tests.helpers.tiny_run import StopError, config, stop_at, weights
 from tfnewton.learning import training
 from tfnewton.learning.encoder import EncoderOptions
 from tfnewton.learning.models import LinearAttention, LinearAttentionOptions
@@ -69,7 +69,7 @@ def test_interrupted_runs_end_in_the_same_bytes(tmp_path: Path, step: int) -> No
 
 
 def start(folder: Path, steps: int) -> subprocess.Popen[bytes]:
-    script = Path(__file__).with_name("tiny_run.py")
+    script = Path(__file__).parents[1] / "helpers" / "tiny_run.py"
     return subprocess.Popen([sys.executable, str(script), str(folder), str(steps)], env=os.environ | ONE_THREAD)
 
 

@@ -14,15 +14,20 @@ import torch
 from torch import Tensor
 
 from tfnewton.checks import Array, batch, choice, integer, like, tensor
+from tfnewton.scaling import exponent, rescaled, times_two_to
 
 __all__ = ["INITS", "initial", "newton_schulz", "newton_schulz_iterates"]
 
 
 def newton_schulz(A: Array, steps: int, order: int = 2, X0: Array | None = None) -> Array:
-    """Approximate the inverse of A by ``steps`` steps of order ``order``; for singular A, its pseudo-inverse.
+    """Approximate the inverse of A by ``steps`` steps of order ``order``.
 
     Each step takes ``order`` matrix products. It converges when every eigenvalue of I - A X0 lies inside the unit
     circle (singular A: on the range of A), which each choice of ``initial`` ensures; see theory.inversion.steps.
+
+    For singular A, X approaches the pseudo-inverse, but each step multiplies what roundoff leaves outside the range of
+    A^T by ``order``: take no more steps than convergence needs. A result that has left the range of float, after too
+    many steps or from an X0 outside the basin, is refused.
 
     Args:
         A: (d, d), leading batch axes allowed; float32 or float64, which is also the precision of the computation.
@@ -34,7 +39,7 @@ def newton_schulz(A: Array, steps: int, order: int = 2, X0: Array | None = None)
         X_steps, (d, d), as numpy unless an input is a tensor.
 
     Raises:
-        TypeError, ValueError: for an input outside these ranges, or A = 0 without X0.
+        TypeError, ValueError: for an input outside these ranges, A = 0 without X0, or a result that is not finite.
 
     Source: eq:inverse-newton (order 2), eq:high_order_newton.
     """
@@ -49,8 +54,14 @@ def newton_schulz_iterates(A: Array, steps: int, order: int = 2, X0: Array | Non
     M = tensor("A", A, ("d", "d"), sizes)
     X = _initial(M, "frobenius") if X0 is None else tensor("X0", X0, ("d", "d"), sizes, dtype=M.dtype, device=M.device)
     batch(A=M.shape[:-2], X0=X.shape[:-2])
+    # A 2^-k and X 2^k have the same products, and with this k about the same size: neither leaves the range first
+    k = torch.div(exponent(M, 2) - exponent(X, 2), 2, rounding_mode="trunc")
+    M, X = times_two_to(M, -k, 2), times_two_to(X, k, 2)
     iterates = accumulate(range(steps), lambda X, _: _step(M, X, order), initial=X.clone())
-    return (like(X, A, X0) for X in iterates)
+    return (like(rescaled(f"X_{t}", X, -k, 2, _NOT_FINITE), A, X0) for t, X in enumerate(iterates))
+
+
+_NOT_FINITE = "the eigenvalues of I - A X0 must be less than 1, and a singular A takes few steps"
 
 
 def _step(A: Tensor, X: Tensor, order: int) -> Tensor:
@@ -87,13 +98,15 @@ def initial(A: Array, init: str = "frobenius") -> Array:
 def _initial(A: Tensor, init: str) -> Tensor:
     if (A == 0).all(dim=-1).all(dim=-1).any():
         raise ValueError("A is zero: it has no inverse and gives no starting point; must have a nonzero entry")
-    if init == "identity":
-        return _scaled_identity(A)
-    length = _LENGTHS[init](A)[..., None, None]
-    return A.mT / length / length  # twice, so that the square neither overflows nor underflows
+    k = exponent(A, 2)
+    unit = times_two_to(A, -k, 2)
+    start = (
+        _scaled_identity(unit, k) if init == "identity" else unit.mT / _LENGTHS[init](unit).square()[..., None, None]
+    )
+    return rescaled("X0", start, -k, 2, "the inverse of so large or small an A is out of range")
 
 
-def _scaled_identity(A: Tensor) -> Tensor:
+def _scaled_identity(A: Tensor, k: Tensor) -> Tensor:
     eps = torch.finfo(A.dtype).eps
     largest = A.abs().amax(dim=(-2, -1))
     if ((A - A.mT).abs().amax(dim=(-2, -1)) > 1e3 * eps * largest).any():
@@ -102,7 +115,8 @@ def _scaled_identity(A: Tensor) -> Tensor:
     least, top = eigenvalues[..., 0], eigenvalues[..., -1]
     if (least <= A.shape[-1] * eps * top).any():
         raise ValueError(
-            f'A has the eigenvalue {least.min().item():.3g}: init = "identity" must have a positive definite A'
+            f"A has the eigenvalue {times_two_to(least, k).min().item():.3g}: "
+            'init = "identity" must have a positive definite A'
         )
     return torch.eye(A.shape[-1], dtype=A.dtype, device=A.device) / top[..., None, None]
 
@@ -123,9 +137,8 @@ def _norms(A: Tensor) -> Tensor:
 
 
 def _frobenius(A: Tensor) -> Tensor:
-    largest = A.abs().amax(dim=(-2, -1), keepdim=True)
-    unit: Tensor = torch.linalg.vector_norm(A / largest, dim=(-2, -1))  # neither overflows nor underflows
-    return largest[..., 0, 0] * unit
+    length: Tensor = torch.linalg.vector_norm(A, dim=(-2, -1))
+    return length
 
 
 _LENGTHS: dict[str, Callable[[Tensor], Tensor]] = {  # X0 = A^T / length^2

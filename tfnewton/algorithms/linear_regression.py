@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from tfnewton.algorithms.inversion import newton_schulz
 from tfnewton.checks import Array, batch, integer, like, real, tensor
+from tfnewton.scaling import admissible_step, exponent, normal_exponent, normal_matrix, rescaled, times_two_to
 
 __all__ = ["gradient_descent", "least_squares", "newton_least_squares"]
 
@@ -32,11 +33,12 @@ def least_squares(A: Array, y: Array, ridge: float = 0.0) -> Array:
     Source: eq:sol-linear; the ridge is the remark after thm:main_linear.
     """
     ridge = real("ridge", ridge, minimum=0.0)
-    data, target = _data(A, y, ridge)
-    U, s, Vh = torch.linalg.svd(data, full_matrices=False)
-    cutoff = max(data.shape[-2:]) * torch.finfo(s.dtype).eps * s[..., :1]
-    inverse = torch.where(s > cutoff, s / (s**2 + ridge), torch.zeros_like(s))
-    return like(_apply(Vh.mT, inverse * _apply(U.mT, target)), A, y)
+    p = _problem(A, y, ridge)
+    U, s, Vh = torch.linalg.svd(p.A, full_matrices=False)
+    cutoff = max(p.A.shape[-2:]) * torch.finfo(s.dtype).eps * s[..., :1]
+    penalty = times_two_to(torch.full_like(s, ridge, dtype=torch.float64), -2 * p.scale, 1).to(s)
+    inverse = torch.where(s > cutoff, s / (s**2 + penalty), torch.zeros_like(s))
+    return like(p.weights(_apply(Vh.mT, inverse * _apply(U.mT, p.y))), A, y)
 
 
 def newton_least_squares(A: Array, y: Array, steps: int, step_size: float, order: int = 2, ridge: float = 0.0) -> Array:
@@ -62,11 +64,11 @@ def newton_least_squares(A: Array, y: Array, steps: int, step_size: float, order
     Source: thm:main_linear (order 2) and the remark after it (ridge); eq:high_order_newton.
     """
     ridge = real("ridge", ridge, minimum=0.0)
-    data, target = _data(A, y, ridge)
-    R = data.mT @ data + ridge * torch.eye(data.shape[-1], dtype=data.dtype, device=data.device)  # (d, d)
-    _check_step("step_size", step_size, R, power=2)
-    X = newton_schulz(R, steps, order, X0=step_size * R)
-    return like(_apply(torch.as_tensor(X), _apply(data.mT, target)), A, y)
+    p = _problem(A, y, ridge)
+    R = normal_matrix(p.given, ridge, p.scale)  # (d, d)
+    step = admissible_step("step_size", step_size, R, p.scale, 2, "A^T A" if ridge == 0.0 else "A^T A + ridge I")
+    X = newton_schulz(R, steps, order, X0=step[..., None, None] * R)
+    return like(p.weights(_apply(torch.as_tensor(X), _apply(p.A.mT, p.y))), A, y)
 
 
 def gradient_descent(A: Array, y: Array, steps: int, learning_rate: float, w0: Array | None = None) -> Array:
@@ -88,40 +90,46 @@ def gradient_descent(A: Array, y: Array, steps: int, learning_rate: float, w0: A
     Source: the gradient step of the remark on memory after thm:main_linear, with its sign corrected.
     """
     integer("steps", steps, minimum=0)
-    data, target = _data(A, y, ridge=0.0)
-    _check_step("learning_rate", learning_rate, data.mT @ data, power=1)
-    if w0 is None:
-        w = torch.zeros_like(data[..., 0, :])
-    else:
-        w = tensor("w0", w0, (data.shape[-1],), dtype=data.dtype, device=data.device).clone()
-    batch(A=data.shape[:-2], y=target.shape[:-1], w0=w.shape[:-1])
+    p = _problem(A, y, 0.0, w0)
+    R = normal_matrix(p.given, 0.0, p.scale)
+    step = admissible_step("learning_rate", learning_rate, R, p.scale, 1, "A^T A")[..., None]
+    w = p.start
     for _ in range(steps):
-        w = w + learning_rate * _apply(data.mT, target - _apply(data, w))
-    return like(w, A, y, w0)
+        w = w + step * _apply(p.A.mT, p.y - _apply(p.A, w))
+    return like(p.weights(w), A, y, w0)
 
 
-def _data(A: Array, y: Array, ridge: float) -> tuple[Tensor, Tensor]:
+class _Problem(NamedTuple):
+    """The data as given, and over powers of two that bring them near one: A 2^-k, y 2^-m and w0 2^(k-m)."""
+
+    given: Tensor
+    A: Tensor
+    y: Tensor
+    start: Tensor
+    scale: Tensor  # k
+    target_scale: Tensor  # m
+
+    def weights(self, w: Tensor) -> Tensor:
+        """Return w for the data as they were given."""
+        return rescaled("w", w, self.target_scale - self.scale, 1, "A and y must not differ so much in scale")
+
+
+def _problem(A: Array, y: Array, ridge: float, w0: Array | None = None) -> _Problem:
     sizes: dict[str, int] = {}
     data = tensor("A", A, ("n", "d"), sizes)
-    target = tensor("y", y, ("n",), sizes, dtype=data.dtype, device=data.device)
+    dtype, device = data.dtype, data.device
+    target = tensor("y", y, ("n",), sizes, dtype=dtype, device=device)
     if sizes["n"] < sizes["d"] and ridge == 0.0:
         raise ValueError(
             f"A has n = {sizes['n']} rows and d = {sizes['d']} columns: must have n >= d, or a ridge above 0"
         )
-    batch(A=data.shape[:-2], y=target.shape[:-1])
-    return data, target
-
-
-def _check_step(name: str, value: float, R: Tensor, power: int) -> None:
-    step = real(name, value, above=0.0)
-    top = torch.linalg.eigvalsh(R.double())[..., -1].max().item()
-    limit = 2.0 * top**-power if top > 0.0 else math.inf  # a negative power underflows where a positive one overflows
-    if step >= limit:
-        exponent = "" if power == 1 else f"^{power}"
-        raise ValueError(
-            f"{name} = {step:g}: must lie in (0, 2/lambda_max{exponent}) = (0, {limit:.4g}) for these data, "
-            f"whose lambda_max is {top:.4g}"
-        )
+    start = data.new_zeros(sizes["d"]) if w0 is None else tensor("w0", w0, ("d",), sizes, dtype=dtype, device=device)
+    batch(A=data.shape[:-2], y=target.shape[:-1], w0=start.shape[:-1])
+    k, m = normal_exponent(data, ridge), exponent(target, 1)
+    if w0 is not None:
+        m = torch.maximum(m, exponent(start, 1) + k)
+    unit, unit_target = times_two_to(data, -k, 2), times_two_to(target, -m, 1)
+    return _Problem(data, unit, unit_target, times_two_to(start, k - m, 1), k, m)
 
 
 def _apply(matrix: Tensor, vector: Tensor) -> Tensor:

@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
 from tfnewton import checks
 from tfnewton.checks import Array
+from tfnewton.scaling import exponent, rescaled, times_two_to
 
 __all__ = [
     "DAMPINGS",
@@ -90,43 +90,47 @@ def problem(A: object, y: object, mu: object, *points: tuple[str, object]) -> tu
         else checks.tensor(name, value, ("d",), sizes, dtype=dtype, device=device)
         for name, value in points
     ]
-    named = [("A", rows.shape[:-2]), ("y", labels.shape[:-1])]
-    named += [(name, array.shape[:-1]) for (name, _), array in zip(points, arrays, strict=True)]
-    batch = _common_batch(named)
-    labels = labels.expand(*batch, labels.shape[-1])
-    return Problem(rows, labels, strength), [array.expand(*batch, array.shape[-1]) for array in arrays]
+    named = {name: array.shape[:-1] for (name, _), array in zip(points, arrays, strict=True)}
+    axes = checks.batch(A=rows.shape[:-2], y=labels.shape[:-1], **named)
+    labels = labels.expand(*axes, labels.shape[-1])
+    return Problem(rows, labels, strength), [array.expand(*axes, array.shape[-1]) for array in arrays]
 
 
-def _common_batch(named: list[tuple[str, torch.Size]]) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(*(shape for _, shape in named))
-    except ValueError:
-        axes = ", ".join(f"{name} {tuple(shape)}" for name, shape in named)
-        raise ValueError(f"batch axes do not broadcast: {axes}") from None
+_TOO_FAR = "A, x and mu are too large, or too far apart"
+
+
+def _near_one(data: Problem, points: list[torch.Tensor]) -> tuple[Problem, list[torch.Tensor], int]:
+    """Return the same problem in the variable 2^k x, where A 2^-k and mu 4^-k are near one, its points, and k."""
+    k = max(int(exponent(data.A, data.A.ndim)), math.frexp(math.sqrt(data.mu))[1])
+    mu = math.ldexp(data.mu, -2 * k)
+    if mu < torch.finfo(data.A.dtype).tiny:
+        raise ValueError(f"mu = {data.mu:g}: must be larger beside so large an A, of which it is less than roundoff")
+    moved = [checks.finite("the point", times_two_to(point, k), _TOO_FAR) for point in points]
+    return Problem(times_two_to(data.A, -k), data.y, mu), moved, k
 
 
 def loss(x: Array, A: Array, y: Array, mu: float) -> Array:
     """Return f(x), shape (...), without overflow at any margin (eq:logistic_loss)."""
     data, (point,) = problem(A, y, mu, ("x", x))
-    return checks.like(data.loss(point), x, A, y)
+    return checks.like(checks.finite("f(x)", data.loss(point), _TOO_FAR), x, A, y)
 
 
 def gradient(x: Array, A: Array, y: Array, mu: float) -> Array:
     """Return grad f(x), shape (..., d)."""
     data, (point,) = problem(A, y, mu, ("x", x))
-    return checks.like(data.gradient(point), x, A, y)
+    return checks.like(checks.finite("the gradient", data.gradient(point), _TOO_FAR), x, A, y)
 
 
 def hessian(x: Array, A: Array, y: Array, mu: float) -> Array:
     """Return hess f(x), shape (..., d, d); symmetric, at least mu I."""
     data, (point,) = problem(A, y, mu, ("x", x))
-    return checks.like(data.hessian(point), x, A, y)
+    return checks.like(checks.finite("the Hessian", data.hessian(point), _TOO_FAR), x, A, y)
 
 
 def newton_decrement(x: Array, A: Array, y: Array, mu: float) -> Array:
     """Return lambda_f(x) = sqrt(grad f^T (hess f)^-1 grad f), shape (...) (eq:Newton-decrement)."""
-    data, (point,) = problem(A, y, mu, ("x", x))
-    return checks.like(data.newton(point)[1], x, A, y)
+    data, (point,), _ = _near_one(*problem(A, y, mu, ("x", x)))
+    return checks.like(checks.finite("lambda_f", data.newton(point)[1], _TOO_FAR), x, A, y)
 
 
 def damping_constant(mu: float, damping: str = "paper") -> float:
@@ -161,14 +165,15 @@ def damped_newton(
     if errors is not None:
         whole = checks.tensor("errors", errors, (steps, "d"))
         injected = list(whole.unbind(dim=-2))
-    data, (x, *shifts) = problem(A, y, mu, ("x0", x0), *(("errors", shift) for shift in injected))
+    points = ("x0", x0), *(("errors", shift) for shift in injected)
+    data, (x, *shifts), k = _near_one(*problem(A, y, mu, *points))
     iterates = [x]
     for t in range(steps):
         direction, decrement = data.newton(x)
         x = x - direction / (1 + constant * decrement).unsqueeze(-1)
         x = x + shifts[t] if shifts else x
         iterates.append(x)
-    return checks.like(torch.stack(iterates, dim=-2), A, y, x0, errors)
+    return checks.like(rescaled("the iterates", torch.stack(iterates, dim=-2), -k, 2, _TOO_FAR), A, y, x0, errors)
 
 
 def minimize(A: Array, y: Array, mu: float, x0: Array | None = None, max_steps: int = 1000) -> Array:
@@ -179,9 +184,9 @@ def minimize(A: Array, y: Array, mu: float, x0: Array | None = None, max_steps: 
     Raises RuntimeError after ``max_steps`` steps without getting there.
     """
     max_steps = checks.integer("max_steps", max_steps, minimum=1)
-    data, (x,) = problem(A, y, mu, ("x0", x0))
+    data, (x,), k = _near_one(*problem(A, y, mu, ("x0", x0)))
     # Rows longer than one: x -> r x, a -> a / r, mu -> mu / r^2 is the same problem with rows of norm at most one.
-    longest = max(1.0, float(data.A.norm(dim=-1).max()))
+    longest = max(2.0**-k, float(data.A.norm(dim=-1).max()))
     constant = damping_constant(data.mu / longest**2, "sharp")
     previous = torch.full(x.shape[:-1], math.inf, dtype=x.dtype, device=x.device)
     done = torch.zeros_like(previous, dtype=torch.bool)
@@ -190,7 +195,7 @@ def minimize(A: Array, y: Array, mu: float, x0: Array | None = None, max_steps: 
         small = constant * decrement <= _SMALL_DECREMENT
         done |= small & (decrement >= previous / 2)
         if bool(done.all()):
-            return checks.like(x, A, y, x0)
+            return checks.like(rescaled("x", x, -k, 1, _TOO_FAR), A, y, x0)
         previous = torch.where(small, decrement, math.inf)  # compare only decrements that full steps led to
         length = _step_length(data, x, direction, decrement, small)
         x = torch.where(done.unsqueeze(-1), x, x - length.unsqueeze(-1) * direction)

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tfnewton.approximation.units import Units
 from tfnewton.constructions.inversion import newton_step
-from tfnewton.feed_forward import UnitWrite, erase, feed_forward, gate
-from tfnewton.layers import Layer, ReLU, attention
-from tfnewton.layout import Block, Layout
-from tfnewton.relu import Units
+from tfnewton.model.feed_forward import UnitWrite, erase, feed_forward, gate
+from tfnewton.model.layers import Layer, ReLU, attention
+from tfnewton.model.layout import Block, Layout
 from tfnewton.theory.error_budget import ErrorBudget, ReluLayers
 
 __all__ = ["Blocks", "Step"]

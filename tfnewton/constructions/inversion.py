@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tfnewton.checks import integer
-from tfnewton.layers import Layer, attention
-from tfnewton.layout import Block, Layout
-from tfnewton.packing import Input, Output, Packing
-from tfnewton.transformer import Transformer
+from tfnewton.checks import boolean, integer
+from tfnewton.model.layers import Layer, attention
+from tfnewton.model.layout import Block, Layout
+from tfnewton.model.packing import Input, Output, Packing
+from tfnewton.model.transformer import Transformer
 
 __all__ = ["newton_schulz", "newton_step"]
 
@@ -28,6 +28,7 @@ def newton_schulz(d: int, steps: int = 1, symmetric: bool = False) -> Transforme
     Source: lem:inverse and its proof.
     """
     d, steps = integer("d", d, minimum=1), integer("steps", steps, minimum=0)
+    symmetric = boolean("symmetric", symmetric)
     layout = Layout(X=d, A=d, S=d, I=d)
     X, A, S, I = layout.blocks  # noqa: E741
     newton = "X <- 2X - X A X"

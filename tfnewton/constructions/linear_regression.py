@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tfnewton.checks import integer, real
-from tfnewton.layers import attention
-from tfnewton.layout import Layout, stack
-from tfnewton.packing import Input, Output, Packing, StepBound
-from tfnewton.transformer import Transformer
+from tfnewton.model.layers import attention
+from tfnewton.model.layout import Layout, stack
+from tfnewton.model.packing import Input, Output, Packing, StepBound
+from tfnewton.model.transformer import Transformer
 
 __all__ = ["gradient_descent", "least_squares"]
 

@@ -6,12 +6,13 @@ import math
 
 import torch
 
-from tfnewton.checks import Array, integer, like, real, tensor
+from tfnewton.checks import Array, finite, integer, like, real, tensor
 from tfnewton.constructions.damped_newton_step import Blocks, Step
-from tfnewton.layout import Layout
-from tfnewton.packing import Input, Output, Packing
+from tfnewton.model.layout import Layout
+from tfnewton.model.packing import Input, Output, Packing
+from tfnewton.model.transformer import Transformer
+from tfnewton.scaling import exponent, times_two_to
 from tfnewton.theory.error_budget import ErrorBudget, ReluLayers, error_budget, sublevel_radius
-from tfnewton.transformer import Transformer
 
 __all__ = ["budget_for", "damped_newton", "largest_iterate", "predict", "scale_rows"]
 
@@ -40,7 +41,7 @@ def damped_newton(
         error: bound on the 2-norm error of each step, positive.
         inversion_steps: k, at least 0; the error's own where not given. Fewer void the promise.
         relu_width: units of the widest ReLU layer, in place of ``error``: the smallest error is taken that fits.
-        scheme: placement of knots, a name in ``tfnewton.approximation.SCHEMES``.
+        scheme: placement of knots, a name in ``tfnewton.approximation.knots.SCHEMES``.
 
     ``pack(A, y, x0)`` takes A of shape (n, d) with rows of norm at most 1 (asm:bounded; see ``scale_rows``), labels
     y of shape (n,) in {-1, 1} and an optional x0 of shape (d,), zero by default, of norm at most sqrt(2 ln 2/mu),
@@ -123,11 +124,15 @@ def predict(x: Array, a_test: Array) -> Array:
     """
     sizes: dict[str, int] = {}
     points, weights = tensor("a_test", a_test, ("m", "d"), sizes), tensor("x", x, ("d",), sizes)
-    return like(torch.sigmoid((points @ weights.unsqueeze(-1)).squeeze(-1)), x, a_test)
+    margins = finite("a_test x", (points @ weights.unsqueeze(-1)).squeeze(-1), "a_test and x are too large")
+    return like(torch.sigmoid(margins), x, a_test)
 
 
 def scale_rows(A: Array) -> tuple[Array, float]:
     """Return A divided by its largest row norm where that exceeds 1, as asm:bounded asks, and the divisor."""
     rows = tensor("A", A, ("n", "d"))
-    divisor = max(1.0, torch.linalg.vector_norm(rows, dim=-1).max().item())
-    return like(rows / divisor, A), divisor
+    k = exponent(rows, rows.ndim)
+    scaled = times_two_to(rows, -k)  # its squares neither overflow nor underflow
+    longest = torch.linalg.vector_norm(scaled.double(), dim=-1).max().item()
+    divisor = math.ldexp(longest, int(k))
+    return (like(scaled / longest, A), divisor) if divisor > 1.0 else (like(rows, A), 1.0)

@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 
 from tfnewton.checks import integer
 from tfnewton.figures.style import DIVERGING, finish, panels
-from tfnewton.transformer import Frame
+from tfnewton.model.transformer import Frame
 
 __all__ = ["filmstrip", "pretty", "symbol"]
 

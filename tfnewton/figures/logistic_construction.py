@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tfnewton.curves import PROBABILITY, VARIANCE, Curve, step_size
+from tfnewton.approximation.curves import PROBABILITY, VARIANCE, Curve, step_size
+from tfnewton.approximation.units import PiecewiseLinear
 from tfnewton.figures.style import BOUND, CONSTRUCTED, PRINTED, REFERENCE, finish, label, panels, slope_triangle
-from tfnewton.relu import PiecewiseLinear
 from tfnewton.theory.error_budget import ReluLayers
 
 __all__ = ["accuracy", "approximations", "coordinates", "error_against_width", "trajectory"]

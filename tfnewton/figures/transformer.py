@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from tfnewton.checks import integer, tensor
 from tfnewton.figures.filmstrip import symbol
 from tfnewton.figures.style import BOUND, CONSTRUCTED, DIVERGING, REFERENCE, finish, label, panels
-from tfnewton.layers import Layer
-from tfnewton.layout import Layout
-from tfnewton.maps import LinearMap, Selection
+from tfnewton.model.layers import Layer
+from tfnewton.model.layout import Layout
+from tfnewton.model.maps import LinearMap, Selection
 
 __all__ = ["operations", "weights"]
 

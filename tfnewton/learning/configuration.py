@@ -76,7 +76,7 @@ def read_config(path: Path) -> TrainingConfig:
     """Return the config stored at ``path``; ValueError names the file if it is not one."""
     try:
         return TrainingConfig.model_validate_json(path.read_text())
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise ValueError(f"{path}: not a training config ({error})") from error
 
 

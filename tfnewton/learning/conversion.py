@@ -13,12 +13,12 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import pad
 
-from tfnewton.layers import AttentionOptions, Head, Layer, ReLU
-from tfnewton.layout import Block, Layout
 from tfnewton.learning.models import LinearAttention, LinearAttentionOptions
-from tfnewton.maps import Dense
-from tfnewton.packing import Input, Output, Packing
-from tfnewton.transformer import Transformer
+from tfnewton.model.layers import AttentionOptions, Head, Layer, ReLU
+from tfnewton.model.layout import Block, Layout
+from tfnewton.model.maps import Dense
+from tfnewton.model.packing import Input, Output, Packing
+from tfnewton.model.transformer import Transformer
 
 __all__ = ["from_transformer", "to_transformer"]
 
@@ -70,12 +70,10 @@ def from_transformer(source: Transformer) -> LinearAttention:
     )
     model = LinearAttention(options, d, Generator()).to(source.device, source.dtype)
     rows, like = slice(hidden.start, hidden.start + hidden.size), model.out.detach()
-    first, last = source.layers[0].relu, source.layers[-1].relu
-    assert first is not None
-    assert last is not None
+    first, last = (relu.weights(like)[0] for relu in (source.layers[0].relu, source.layers[-1].relu) if relu)
     with torch.no_grad():
-        model.embed.copy_(first.inner.dense(like)[: hidden.size, : hidden.start])
-        model.read_out.copy_(last.inner.dense(like)[0, rows])
+        model.embed.copy_(first[: hidden.size, : hidden.start])
+        model.read_out.copy_(last[0, rows])
         for i, layer in enumerate(source.layers[1:]):
             for j, part in enumerate(("query", "key", "value")):
                 model.qkv[i, j] = torch.cat([getattr(head, part).dense(like)[:, rows] for head in layer.heads])
@@ -99,7 +97,7 @@ def _linear(layout: Layout, read: Block, written: Block, weight: Tensor) -> ReLU
     inner = pad(weight, (read.start, layout.width - read.start - read.size))  # (size of written, rows of H)
     identity = torch.eye(written.size, dtype=weight.dtype, device=weight.device)
     outer = pad(identity, (0, 0, written.start, layout.width - written.start - written.size))
-    return ReLU(_dense(torch.cat([inner, -inner])), _dense(torch.cat([outer, -outer], dim=1)))
+    return ReLU.dense(torch.cat([inner, -inner]), torch.cat([outer, -outer], dim=1), trainable=True)
 
 
 def _heads(layout: Layout, count: int, qkv: Tensor, out: Tensor) -> list[Head]:

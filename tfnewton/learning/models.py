@@ -2,7 +2,7 @@
 
 It reads one prompt as n tokens (x_i, y_i) and a query token (x_query, 0), embedded in ``width`` rows by a learned
 matrix, and predicts with a learned read-out of what the query token holds after the last layer.
-``LinearAttention.transformer`` is the package's ``Transformer`` with the same function.
+``conversion.to_transformer`` makes the package's ``Transformer`` with the same function of it.
 
 **The Gram form.** Without LayerNorm and clipping, H = T^T Z all along, where Z (d + 1, n + 1) are the tokens and
 T (d + 1, width) depends on them only through G = Z_k Z_k^T / (number of keys), Z_k being the tokens that are keys.
@@ -24,7 +24,6 @@ from torch.nn import functional
 
 from tfnewton.checks import integer
 from tfnewton.learning.tasks import LinearPrompts, Record
-from tfnewton.transformer import Transformer
 
 __all__ = ["LinearAttention", "LinearAttentionOptions"]
 
@@ -180,16 +179,3 @@ class LinearAttention(nn.Module):
     def _clipped(self, h: Tensor) -> Tensor:
         bound = self.options.clip
         return h if bound is None else h.clamp(-bound, bound)
-
-    def transformer(self) -> Transformer:
-        """Return the same function as the package's ``Transformer``; see ``conversion.to_transformer``."""
-        from tfnewton.learning.conversion import to_transformer
-
-        return to_transformer(self)
-
-    @staticmethod
-    def from_transformer(source: Transformer) -> LinearAttention:
-        """Return the model that ``transformer`` turned into ``source``, its input scale moved into the weights."""
-        from tfnewton.learning.conversion import from_transformer
-
-        return from_transformer(source)

@@ -8,7 +8,6 @@ beside its place and renamed, so a crash at any moment leaves a whole file; the 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import platform
@@ -22,12 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 import tfnewton
-from tfnewton.checkpoint import write_atomically
+from tfnewton.files import checked_text, read_tensors, sealed, tensors_to_bytes, write_atomically
 
 __all__ = ["Checkpoint", "RunFolder", "read_checkpoint", "stop_signals"]
 
@@ -41,33 +38,13 @@ class Checkpoint(NamedTuple):
     state: dict[str, Any]
 
     def to_bytes(self) -> bytes:
-        text = json.dumps(self.state)
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
-        return to_bytes(tensors, metadata={_KEY: f"{_digest(tensors, text)} {text}"})
-
-
-def _digest(tensors: dict[str, Tensor], text: str) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        digest.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode())
-        digest.update(tensors[name].numpy().tobytes())
-    return digest.hexdigest()
+        return tensors_to_bytes(self.tensors, _KEY, sealed(self.tensors, json.dumps(self.state)))
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Return the checkpoint at ``path``; ValueError names the file if it is truncated, edited or of another kind."""
-    try:
-        with safe_open(path, framework="pt") as handle:
-            metadata = handle.metadata() or {}
-            tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118  (not a mapping)
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path}: not a whole checkpoint ({error})") from error
-    if _KEY not in metadata:
-        raise ValueError(f"{path}: a safetensors file, but not a checkpoint")
-    digest, _, text = metadata[_KEY].partition(" ")
-    if digest != _digest(tensors, text):
-        raise ValueError(f"{path}: edited or damaged, its checksum does not fit")
-    return Checkpoint(tensors, json.loads(text))
+    tensors, seal = read_tensors(path, _KEY)
+    return Checkpoint(tensors, json.loads(checked_text(path, tensors, seal)))
 
 
 class RunFolder:
@@ -139,8 +116,6 @@ class RunFolder:
 
     def record_session(self, step: int) -> None:
         """Add to environment.json with which versions, and from which step, the run goes on."""
-        path = self.path / "environment.json"
-        sessions = json.loads(path.read_text()) if path.exists() else []
         versions = {
             "tfnewton": tfnewton.__version__,
             "torch": torch.__version__,
@@ -148,7 +123,18 @@ class RunFolder:
             "python": platform.python_version(),
         }
         session = {"from_step": step, "threads": torch.get_num_threads(), "machine": platform.machine()}
-        self.write(path.name, json.dumps([*sessions, session | {"versions": versions}], indent=2))
+        self.write("environment.json", json.dumps([*self.sessions(), session | {"versions": versions}], indent=2))
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """Return what each session that worked on the run recorded; ValueError names the file where it is damaged."""
+        path = self.path / "environment.json"
+        try:
+            sessions = json.loads(path.read_text()) if path.exists() else []
+        except ValueError as error:
+            raise ValueError(f"{path}: damaged ({error}); it says only which versions the run had") from error
+        if not isinstance(sessions, list) or not all(isinstance(session, dict) for session in sessions):
+            raise ValueError(f"{path}: damaged, not a list of sessions; it says only which versions the run had")
+        return sessions
 
     def _generations(self, name: str) -> tuple[Path, Path]:
         return self.path / f"{name}.safetensors", self.path / f"{name}.previous.safetensors"

@@ -54,10 +54,11 @@ def train(
     finish the step, save and raise KeyboardInterrupt.
 
     Raises:
-        ValueError: the folder holds a run with another config, or no whole checkpoint is left.
+        ValueError: the folder holds a run with another config, no whole checkpoint is left, or there is no ``device``.
         RuntimeError: another process trains there, or ten restarts did not help.
         OSError: the folder cannot be written; what was saved before is unharmed.
     """
+    _check_device(device)
     run = RunFolder(folder)
     with run.locked():
         if (run.path / "config.json").exists():
@@ -75,6 +76,14 @@ def train(
                 if report is not None:
                     report(trainer.step, loss, trainer.rate())
         return trainer.finish()
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.empty(1, device=device).cpu()
+    except (AssertionError, RuntimeError, NotImplementedError, TypeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"device = {device!r}: must be one that torch can use here ({reason})") from error
 
 
 class _Trainer:
@@ -222,8 +231,8 @@ class _Trainer:
     def finish(self) -> dict[str, Any]:
         """Write the best weights on their own and return the state that goes with them."""
         best = self.run.load("best")
-        if best is None:
-            raise ValueError(f"{self.run.path}: no best checkpoint")
+        if best is None or best.state["best"] != self.best:  # an older one stands in for a damaged one
+            raise ValueError(f"{self.run.path}: the best checkpoint is damaged; remove the folder to begin anew")
         weights = {k.removeprefix("model."): v for k, v in best.tensors.items() if k.startswith("model.")}
         self.run.write("weights.safetensors", Checkpoint(weights, self.config.model_dump(mode="json")).to_bytes())
         now = {"overflows": self.overflows, "restarts": self.restarts, "seconds": self.seconds}

@@ -1,14 +1,12 @@
 """The scalar inequalities of the convergence proof, decided by interval arithmetic where the paper looks at a plot.
 
-``python -m tfnewton.theory.certificates`` prints them all. Unbounded ranges are made finite by v = 1/t; where both
+``tfnewton certify`` prints them all. Unbounded ranges are made finite by v = 1/t; where both
 sides vanish together their common factor is divided out by hand, as stated beside the claim, so that no neighbourhood
 of such a point is left out. omega(t) = t - ln(1+t), omega_*(t) = -t - ln(1-t); lambda, s, theta and delta as in
 ``tfnewton.theory.damped_newton``.
 """
 
 from __future__ import annotations
-
-import sys
 
 from tfnewton import checks
 from tfnewton.theory.intervals import (
@@ -27,7 +25,7 @@ from tfnewton.theory.intervals import (
     root,
 )
 
-__all__ = ["CLAIMS", "MAX_BOXES", "certify", "main"]
+__all__ = ["CLAIMS", "MAX_BOXES", "certify", "report"]
 
 
 def certify(name: str, max_boxes: int = MAX_BOXES) -> Certificate:
@@ -38,11 +36,11 @@ def certify(name: str, max_boxes: int = MAX_BOXES) -> Certificate:
     return decide(name, CLAIMS[checks.choice("name", name, list(CLAIMS))], max_boxes)
 
 
-def main() -> int:
-    """Print every certificate; return 1 if a verdict is not the expected one, 0 otherwise."""
+def report() -> bool:
+    """Print every certificate; return whether each verdict is the expected one."""
     found = [certify(name) for name in CLAIMS]
     print("\n".join(map(str, found)))
-    return int(any(certificate.verdict != CLAIMS[certificate.name].expected for certificate in found))
+    return all(certificate.verdict == CLAIMS[certificate.name].expected for certificate in found)
 
 
 def _decrease(lam: str, theta: str, amount: str) -> tuple[Region, ...]:
@@ -198,6 +196,3 @@ CLAIMS: dict[str, Claim] = {
         expected="refuted",
     ),
 }
-
-if __name__ == "__main__":
-    sys.exit(main())

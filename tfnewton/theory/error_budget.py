@@ -35,13 +35,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from tfnewton import approximation, checks
-from tfnewton.curves import PROBABILITY, VARIANCE, Curve, step_size
-from tfnewton.relu import PiecewiseLinear, Product
+from tfnewton import checks
+from tfnewton.approximation import knots
+from tfnewton.approximation.curves import PROBABILITY, VARIANCE, Curve, step_size
+from tfnewton.approximation.units import PiecewiseLinear, Product
 from tfnewton.theory.width import inversion_residual, inversion_scale, inversion_steps
 
 __all__ = ["ErrorBudget", "ReluLayers", "error_budget", "leading_width", "step_error", "sublevel_radius"]
@@ -136,19 +138,23 @@ class ErrorBudget:
 
     def layers(self, scheme: str = "curvature") -> ReluLayers:
         """Return the four approximations that meet the tolerances, with knots placed by ``scheme``."""
-        probability, variance, eta = _curves(self.mu)
-        return ReluLayers(
-            approximation.approximate(probability, self.margins, self.e_p, scheme),
-            approximation.approximate(variance, self.margins, self.e_d, scheme),
-            approximation.product(self.variances, 1.0, self.e_m, scheme),
-            approximation.approximate(eta, self.decrements, self.e_eta, scheme),
-        )
+        return _approximate(self, scheme)
 
     def relu_width(self, scheme: str = "curvature") -> int:
         """Return the ReLU units of one step: two copies of p, d, one product a coordinate, eta."""
-        layers = self.layers(scheme)
-        p, d, m, eta = (layer.width for layer in layers)
+        p, d, m, eta = (layer.width for layer in self.layers(scheme))
         return PROBABILITY_COPIES * p + d + self.d * m + eta
+
+
+@lru_cache(maxsize=4)  # a search for a width, and what is built with it, ask for the same ones
+def _approximate(budget: ErrorBudget, scheme: str) -> ReluLayers:
+    probability, variance, eta = _curves(budget.mu)
+    return ReluLayers(
+        knots.approximate(probability, budget.margins, budget.e_p, scheme),
+        knots.approximate(variance, budget.margins, budget.e_d, scheme),
+        knots.product(budget.variances, 1.0, budget.e_m, scheme),
+        knots.approximate(eta, budget.decrements, budget.e_eta, scheme),
+    )
 
 
 def sublevel_radius(mu: float) -> float:
@@ -207,10 +213,10 @@ def _shares(d: int, mu: float, radius: float) -> tuple[np.ndarray, np.ndarray, n
     probability, variance, eta = _curves(mu)
     low, high = _variances(radius)
     constants = (
-        approximation.width_constant(probability, (-radius, radius)),
-        approximation.width_constant(variance, (-radius, radius)),
+        knots.width_constant(probability, (-radius, radius)),
+        knots.width_constant(variance, (-radius, radius)),
         0.5 * (high - low),
-        approximation.width_constant(eta, (0.0, 4.0 * mu * u**2)),
+        knots.width_constant(eta, (0.0, 4.0 * mu * u**2)),
     )
     return (
         np.array([1.0 / mu, relative, relative * math.sqrt(d), 1.0]),

@@ -1,0 +1,147 @@
+"""Experiments at smoke size: complete, resumable, tidy; and their refusals."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tfnewton.campaign import experiments, recipes
+from tfnewton.campaign.experiments import EXPERIMENTS, carry_out, write_table
+from tfnewton.campaign.tables import load_model
+from tfnewton.learning.configuration import TrainingConfig
+from tfnewton.learning.training import train
+from tfnewton.rerun.cli import app
+
+OTHERS = [name for name in EXPERIMENTS if name not in ("lsa-depth", "logistic")]
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def train_here(name: str, root: Path) -> None:
+    for run in EXPERIMENTS[name].runs("smoke"):
+        if not experiments.is_complete(run, root):
+            train(run.config, root / run.name)
+
+
+@pytest.mark.parametrize("name", ["lsa-depth", "logistic", *(pytest.param(n, marks=pytest.mark.slow) for n in OTHERS)])
+def test_smoke(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiments, "LN_GRID", experiments.LN_GRID[3:8:4])
+    monkeypatch.setattr("tfnewton.campaign.tables.FUNCTION_PROMPTS", 20)
+    train_here(name, tmp_path)
+    path = write_table(name, tmp_path, "smoke")
+    assert path is not None
+    table = rows(path)
+    settings = {(row.get("kappa"), row.get("noise")) for row in table}
+    models = {
+        (row["method"], row.get("variant"), row["depth"], row.get("kappa"), row.get("noise"), row.get("run"))
+        for row in table
+        if row["method"] in {"LSA", "LSA+LN", "encoder"}
+    }
+    assert len(models) == len(EXPERIMENTS[name].runs("smoke"))
+    assert len(settings) == len({run.config.task for run in EXPERIMENTS[name].runs("smoke")})
+    assert any("Newton" in row["method"] for row in table)
+    if "noise" in table[0] and any(row["noise"] == "1" for row in table):
+        assert any("ridge" in row["variant"] for row in table)
+
+
+def test_every_figure_of_the_paper_is_an_experiment() -> None:
+    assert {experiment.label for experiment in EXPERIMENTS.values()} == {
+        *("fig:lsa-loss", "fig:lsa_func", "fig:lsa_func_out", "fig:lsa_ln_func", "fig:lsa_ln_func_out"),
+        *("fig:logistic_regression", "fig:lsa-full", "fig:lsa-ln-full", "sec:experiments"),
+    }
+
+
+@pytest.mark.parametrize("size", recipes.SIZES)
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_runs_have_distinct_names(name: str, size: recipes.Size) -> None:
+    runs = EXPERIMENTS[name].runs(size)
+    assert len({run.name for run in runs}) == len(runs)
+    by_name: dict[str, TrainingConfig] = {}
+    for other in EXPERIMENTS.values():  # experiments share runs, and then they are the same
+        for run in other.runs(size):
+            assert by_name.setdefault(run.name, run.config) == run.config
+
+
+def test_default_grids() -> None:
+    assert {run.config.model.layers for run in EXPERIMENTS["lsa-depth"].runs("default")} == {1, 2, 3, 4, 5, 6}
+    assert {run.config.seed for run in EXPERIMENTS["lsa-depth"].runs("default")} == {0, 1, 2}
+    assert {1, 5, 7, 8, 10, 12} <= {run.config.model.layers for run in EXPERIMENTS["ln-depth"].runs("default")}
+    depths = [run.config.model.layers for run in EXPERIMENTS["logistic"].runs("default") if run.config.seed == 0]
+    assert depths == [1, 2, 4, 8, 12, 16, 20, 30, 40]
+    assert len({run.config.task for run in EXPERIMENTS["lsa-grid"].runs("default")}) == 4
+    assert len({run.config.task for run in EXPERIMENTS["ln-grid"].runs("default")}) == 10
+
+
+@pytest.mark.slow
+def test_command_trains_what_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    first, *others = EXPERIMENTS["lsa-depth"].runs("smoke")
+    train(first.config, tmp_path / "smoke" / first.name)
+    result = CliRunner().invoke(
+        app, ["train", "lsa-depth", "--size", "smoke", "--workers", "2", "--runs", str(tmp_path)]
+    )
+    assert result.exit_code == 0, result.output
+    assert "lsa-depth: 4 of 4 runs complete" in result.output
+    assert first.name not in result.output
+    assert all(f"{run.name}: best validation loss" in result.output for run in others)
+    model, config = load_model(tmp_path / "smoke" / first.name)
+    assert config == first.config
+    assert model.options == first.config.model
+
+
+@pytest.mark.parametrize(
+    ("names", "size", "workers", "message"),
+    [
+        (["lsa"], "smoke", 1, "experiment = 'lsa': must be one of 'lsa-depth'"),
+        (["lsa-depth"], "large", 1, "size = 'large': must be one of 'smoke', 'default', 'paper'"),
+        (["lsa-depth"], "smoke", 0, "workers = 0: must be at least 1"),
+    ],
+)
+def test_refusals(names: list[str], size: str, workers: int, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        carry_out(names, size, workers, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("recipe", [recipes.linear_attention, recipes.layer_norm_attention])
+def test_recipes_refuse(recipe: object) -> None:
+    with pytest.raises(ValueError, match="layers = 0: must be at least 1"):
+        recipe(0, 0, "smoke")  # type: ignore[operator]
+    with pytest.raises(ValueError, match="noise"):
+        recipe(1, 0, "smoke", noise=-1.0)  # type: ignore[operator]
+    with pytest.raises(ValueError, match="kappa"):
+        recipe(1, 0, "smoke", kappa=0.9)  # type: ignore[operator]
+    with pytest.raises(ValueError, match="layers = 0: must be at least 1"):
+        recipes.logistic_encoder(0, 0, "smoke")
+
+
+def test_unknown_ablation_is_refused() -> None:
+    with pytest.raises(ValueError, match="ablation = 'none': must be one of 'no-gradient-clip'"):
+        recipes.ablated(3, "none", 0, "smoke")
+
+
+@pytest.mark.parametrize("variation", recipes.ENCODER_VARIATIONS)
+def test_a_variation_of_the_encoder_changes_what_it_says(variation: str) -> None:
+    usual = recipes.logistic_encoder(4, 1, "default").config.model_dump()
+    other = recipes.varied_encoder(4, variation, 1, "default").config.model_dump()
+    model, changed = usual.pop("model"), other.pop("model")
+    assert ({k for k in model if model[k] != changed[k]}, {k for k in usual if usual[k] != other[k]}) == {
+        "small-weights": ({"init"}, set()),
+        "small-inputs": ({"input_scale"}, set()),
+        "small-both": ({"init", "input_scale"}, set()),
+        "fourfold-steps": (set(), {"steps"}),
+    }[variation]
+    with pytest.raises(ValueError, match="variation = 'none': must be one of 'small-weights'"):
+        recipes.varied_encoder(4, "none", 0, "smoke")
+
+
+def test_one_failed_run_does_not_stop_the_others(tmp_path: Path) -> None:
+    run = EXPERIMENTS["lsa-depth"].runs("smoke")[0]
+    train(run.config.model_copy(update={"seed": 9}), tmp_path / run.name)
+    assert experiments._train(run, tmp_path).startswith(f"{run.name}: not trained: ")
+    assert write_table("logistic", tmp_path, "smoke") is None

@@ -1,0 +1,156 @@
+"""What the paper says in section 6 and appendix D, held against the shipped tables."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import defaultdict
+from functools import cache
+
+import pytest
+
+from tfnewton.campaign import results
+
+Losses = dict[int, list[float]]  # of all seeds, by depth
+
+
+@cache
+def table(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(results.table(name).splitlines()))
+
+
+def losses(name: str, column: str = "trimmed_mean", **wanted: str) -> Losses:
+    found: Losses = defaultdict(list)
+    for row in table(name):
+        if all(row[key] == value for key, value in wanted.items()):
+            found[int(row["depth"])].append(float(row[column]))
+    assert found, wanted
+    return found
+
+
+def newton(order: int, start: str = "I/lambda_max", name: str = "lsa-depth", **wanted: str) -> Losses:
+    return losses(name, method=f"Newton order {order}", variant=start, **wanted)
+
+
+def rmse(name: str, method: str, variant: str = "query in") -> dict[int, float]:
+    """Root mean squared error over the grid, by depth."""
+    squares: dict[int, list[float]] = defaultdict(list)
+    for row in table(name):
+        if (row["method"], row["variant"]) == (method, variant):
+            squares[int(row["depth"])].append(float(row["rmse"]) ** 2)
+    return {depth: math.sqrt(sum(of) / len(of)) for depth, of in squares.items()}
+
+
+QUERY_IN = losses("lsa-depth", method="LSA", variant="query in")
+QUERY_OUT = losses("lsa-depth", method="LSA", variant="query out")
+LAYER_NORM = losses("ln-depth", method="LSA+LN")
+
+
+def test_loss_by_depth() -> None:
+    two, three = newton(2), newton(3)
+    for depth in (2, 3):  # between the orders, at few layers
+        for model in (QUERY_IN, QUERY_OUT, LAYER_NORM):
+            assert all(three[depth][0] < loss < two[depth][0] for loss in model[depth])
+    for depth in (4, 5, 6):  # a plateau with the query in
+        assert min(QUERY_IN[depth]) > two[depth][0]
+        assert min(QUERY_IN[depth]) > 0.85 * max(QUERY_IN[4])
+        assert max(QUERY_OUT[depth]) < min(QUERY_OUT[depth - 1]) / 5  # and none with it out
+    assert max(LAYER_NORM[12]) < min(LAYER_NORM[8]) < min(LAYER_NORM[4]) / 5  # nor with LayerNorm
+    assert all(max(LAYER_NORM[12]) < min(LAYER_NORM[depth]) for depth in LAYER_NORM if depth < 12)
+
+
+def test_plateau_is_at_the_line_of_the_false_sample() -> None:
+    line = losses("lsa-depth", "mean", method="false sample")[0][0]
+    means = losses("lsa-depth", "mean", method="LSA", variant="query in")
+    assert all(0.8 * line < loss < line for depth in (4, 5, 6) for loss in means[depth])
+
+
+def test_printed_start_changes_the_order() -> None:
+    for depth in (2, 3, 4):
+        assert max(QUERY_IN[depth]) < newton(3, "R/lambda_max^2")[depth][0]
+
+
+def test_outputs_inside_the_range() -> None:
+    trained = rmse("lsa-inside", "LSA", "query out")
+    two, three = (rmse("lsa-inside", f"Newton order {order}", "I/lambda_max") for order in (2, 3))
+    assert all(three[depth] < trained[depth] < two[depth] for depth in (4, 5, 6))
+    query_in = rmse("lsa-inside", "LSA")
+    assert all(query_in[depth] > two[depth] for depth in (1, 2, 3, 4, 5, 6))
+
+
+def test_outputs_outside_the_range() -> None:
+    query_in, query_out = rmse("lsa-outside", "LSA"), rmse("lsa-outside", "LSA", "query out")
+    assert query_in[6] > 0.9 * query_in[1]  # more layers do not help
+    assert query_out[6] < query_out[1] / 50
+
+
+def test_layer_norm_improves_the_outputs_inside() -> None:
+    with_it, without = rmse("ln-inside", "LSA+LN"), rmse("lsa-inside", "LSA")
+    assert all(with_it[depth] < without[depth] for depth in (1, 2, 3, 4, 5))
+
+
+def test_five_layers_are_not_best_outside() -> None:
+    errors = rmse("ln-outside", "LSA+LN")
+    assert max(errors[10], errors[12]) < errors[7] < errors[5]
+
+
+def test_encoder_needs_few_layers_and_stops() -> None:
+    trained = losses("logistic", "loss_mean", method="encoder")
+    steps = {depth: of[0] for depth, of in losses("logistic", "loss_mean", method="damped Newton").items()}
+    assert max(trained[4]) < steps[6]  # four layers are better than six steps
+    assert min(loss for of in trained.values() for loss in of) > steps[7]  # and nothing trained is as good as seven
+
+
+def test_deeper_encoders_are_better() -> None:
+    trained = losses("logistic", "loss_mean", method="encoder")
+    by_seed = [[trained[depth][seed] for depth in (1, 2, 4, 8, 12)] for seed in range(3)]
+    assert all(of == sorted(of, reverse=True) for of in by_seed)
+    assert all(trained[depth][0] < max(trained[12]) for depth in (16, 20, 30, 40))
+
+
+def errors_of_recipes() -> dict[tuple[int, str], list[float]]:
+    """Relative error of the weights of all seeds, by depth and by what was done otherwise."""
+    errors: dict[tuple[int, str], list[float]] = defaultdict(list)
+    for row in table("logistic-recipe"):
+        if row["method"] == "encoder":
+            errors[int(row["depth"]), row["run"].partition(f"seed{row['seed']}")[2]].append(float(row["weight_error"]))
+    return errors
+
+
+def test_small_weights_hide_what_depth_gives() -> None:
+    errors = errors_of_recipes()
+    for depth in (4, 12):
+        assert min(errors[depth, "-small-both"]) > 1.5 * max(errors[depth, ""])
+    assert min(errors[12, "-small-both"]) > max(errors[4, ""])  # twelve layers with them are worse than four without
+
+
+def test_longer_training_does_more_than_depth_and_pays_more_in_depth() -> None:
+    errors = errors_of_recipes()
+    assert max(errors[4, "-fourfold-steps"]) < min(losses("logistic", "weight_error", method="encoder")[40]) / 3
+    shallow, deep = (errors[depth, ""][0] / errors[depth, "-fourfold-steps"][0] for depth in (4, 12))
+    assert deep > 2 * shallow
+    longest = min(float(row["loss_mean"]) for row in table("logistic-recipe") if "12" in row["run"])
+    assert longest < losses("logistic", "loss_mean", method="damped Newton")[7][0]
+
+
+@pytest.mark.parametrize("setting", [("5", "0"), ("50", "0"), ("10", "1"), ("50", "1")])
+def test_linear_attention_on_other_prompts(setting: tuple[str, str]) -> None:
+    at = {"kappa": setting[0], "noise": setting[1]}
+    start = "I/lambda_max" + (", ridge" if setting[1] != "0" else "")
+    model = losses("lsa-grid", method="LSA", **at)
+    two, three = (newton(order, start, "lsa-grid", **at) for order in (2, 3))
+    assert all(three[depth][0] < model[depth][0] < two[depth][0] for depth in (2, 3))
+    assert all(model[depth][0] > two[depth][0] for depth in (1, 5, 6))
+
+
+@pytest.mark.parametrize("noise", ["0", "1"])
+@pytest.mark.parametrize("kappa", ["1", "5", "10", "50", "100"])
+def test_layer_norm_on_other_prompts(kappa: str, noise: str) -> None:
+    at = {"kappa": kappa, "noise": noise}
+    start = "I/lambda_max" + (", ridge" if noise != "0" else "")
+    model = losses("ln-grid", method="LSA+LN", **at)
+    two, three = (newton(order, start, "ln-grid", **at) for order in (2, 3))
+    assert three[2][0] < model[2][0] < two[2][0]
+    assert model[1][0] > two[1][0]
+    assert (model[4][0] < two[4][0]) == (kappa != "1")
+    assert model[8][0] > two[8][0]

@@ -1,0 +1,119 @@
+"""What the figures on conditioning and noise show, read back from their artists, and their refusals."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import ValidationError
+
+from tfnewton.figures import style
+from tfnewton.figures.conditioning import Setting, losses_by_kappa, losses_by_setting, robustness
+from tfnewton.rerun.parameters import ConditioningAndNoise
+
+REFERENCES = {"2": {0: 90.0, 1: 30.0, 2: 10.0, 3: 2.0, 4: 1e-9}, "descent": {1: 60.0, 2: 30.0, 3: 20.0, 4: 12.0}}
+SETTING = Setting({1: 50.0, 2: 8.0, 9: 0.1}, REFERENCES, {"best": 1.5})
+
+
+def visible(figure: Figure) -> list[Axes]:
+    return [ax for ax in figure.axes if ax.get_visible() and ax.get_label() != "<colorbar>"]
+
+
+def texts(ax: Axes) -> dict[str, tuple[float, float]]:
+    return {text.get_text(): getattr(text, "xy", text.get_position()) for text in ax.texts}
+
+
+def curves(ax: Axes, color: str) -> list[dict[float, float]]:
+    return [dict(zip(*map(np.asarray, line.get_data()), strict=True)) for line in ax.lines if line.get_color() == color]
+
+
+def test_a_panel_a_setting_with_the_steps_up_to_the_depth() -> None:
+    figure = losses_by_setting({"a": SETTING, "b": SETTING._replace(trained={}), "c": SETTING}, 4)
+    first, second, third = visible(figure)
+    assert [ax.get_title() for ax in (first, second, third)] == ["a", "b", "c"]
+    assert curves(first, style.TRAINED["color"]) == [{1.0: 50.0, 2.0: 8.0}]
+    assert curves(first, style.REFERENCE["color"]) == [
+        {1.0: 30.0, 2.0: 10.0, 3.0: 2.0, 4.0: 1e-9},
+        {1.0: 60.0, 2.0: 30.0, 3.0: 20.0, 4.0: 12.0},
+    ]
+    (level,) = (line for line in first.lines if line.get_color() == "black")
+    assert set(np.asarray(level.get_ydata(), dtype=float)) == {1.5}
+    assert (second.get_xlabel(), third.get_xlabel(), third.get_ylabel()) == (
+        "layers or steps",
+        "layers or steps",
+        "squared error",
+    )
+    assert first.get_xlabel() == ""
+    assert plt.get_fignums() == []
+
+
+def test_names_stand_where_the_curves_are_in_sight_and_apart() -> None:
+    (ax,) = visible(losses_by_setting({"a": SETTING}, 4))
+    assert texts(ax)["2"] == (3.0, 2.0)
+    assert texts(ax)["descent"] == (4.0, 12.0)
+    flat = Setting({1: 3.0}, {"2": {1: 3.0, 2: 1.0, 3: 1.0}}, {})  # at its floor from step 2 on
+    (ax,) = visible(losses_by_setting({"a": flat}, 3))
+    assert texts(ax)["2"] == (1.0, 3.0)
+
+
+def test_losses_by_kappa_name_trained_models_on_the_left_and_algorithms_on_the_right() -> None:
+    group = {"LSA": {5.0: 0.3, 50.0: 0.2}, "LSA+LN": {10.0: 0.1}, "order 2": {1.0: 1e-9, 10.0: 0.01, 100.0: 0.2}}
+    first, second = visible(losses_by_kappa({"two": group, "four": {"LSA": {}, "order 2": {100.0: 0.5}}}))
+    named = texts(first)
+    assert named == {"LSA": (5.0, 0.3), "LSA+LN": (10.0, 0.1), "order 2": (100.0, 0.2)}
+    assert curves(first, style.TRAINED["color"]) == [{5.0: 0.3, 50.0: 0.2}, {10.0: 0.1}]
+    assert curves(first, style.REFERENCE["color"]) == [{10.0: 0.01, 100.0: 0.2}], "what is below the figure is left out"
+    assert set(texts(second)) == {"order 2"}
+    assert (first.get_xscale(), first.get_yscale()) == ("log", "log")
+    assert [label.get_text() for label in second.get_xticklabels()] == ["1", "", "10", "", "100"]
+
+
+def test_losses_by_kappa_without_a_curve_is_drawn() -> None:
+    losses_by_kappa({"two": {"LSA": {}}}).canvas.draw()
+
+
+def test_robustness_prints_percent_a_cell_a_setting() -> None:
+    fractions = {"a": np.array([[0.0016, 0.25], [1e-30, np.inf], [0.994, 1.5]]), "b": np.full((3, 2), 0.01)}
+    first, second = visible(robustness(fractions, [1.0, 10.0, 1000.0], [0.0, 2.5]))
+    printed = {(text.get_position()[1], text.get_position()[0]): text.get_text() for text in first.texts}
+    assert printed == {(0, 0): "0.16", (0, 1): "25", (1, 0): "0", (1, 1): ">1000", (2, 0): "99", (2, 1): "150"}
+    assert {text.get_text() for text in second.texts} == {"1"}
+    assert [label.get_text() for label in first.get_yticklabels()] == ["1", "10", "1000"]
+    assert [label.get_text() for label in first.get_xticklabels()] == ["0", "2.5"]
+    np.testing.assert_allclose(first.images[0].get_array(), [[0.16, 25.0], [0.01, 1000.0], [99.4, 150.0]])  # type: ignore[arg-type]
+
+
+def test_robustness_refuses_another_shape() -> None:
+    with pytest.raises(ValueError, match=r"LSA has shape \(2, 2\)"):
+        robustness({"LSA": np.ones((2, 2))}, [1.0, 10.0], [0.0])
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{}, {"kappas": [1, 1000.0]}, {"noises": [0.0, 0.0, 10.0, 3.0]}, {"layers": 12}, {"seed": 2**32 - 1}],
+)
+def test_legal_parameters(changed: dict[str, object]) -> None:
+    ConditioningAndNoise(**{"kappas": [10.0], "noises": [0.0], "layers": 4, "seed": 0} | changed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("kappas", [], "at least 1 item"),
+        ("kappas", [10.0] * 7, "at most 6 items"),
+        ("kappas", [10.0, 0.5], r"\.1\s.*greater than or equal to 1"),
+        ("kappas", "[10.0]", "valid list"),
+        ("noises", [-1.0], r"\.0\s.*greater than or equal to 0"),
+        ("noises", [11.0], r"\.0\s.*less than or equal to 10"),
+        ("noises", [float("nan")], r"\.0\s.*finite"),
+        ("layers", 0, "greater than or equal to 1"),
+        ("seed", -1, "greater than or equal to 0"),
+    ],
+)
+def test_refused_parameters_are_named(name: str, value: object, message: str) -> None:
+    legal: dict[str, object] = {"kappas": [10.0], "noises": [0.0], "layers": 4, "seed": 0}
+    with pytest.raises(ValidationError, match=rf"(?s)\b{name}\b.*{message}"):
+        ConditioningAndNoise(**legal | {name: value})  # type: ignore[arg-type]

@@ -1,0 +1,147 @@
+"""The end-to-end theorem against runs with the worst errors that it allows, and the linear final accuracy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers.logistic_problems import random_problems, reference
+from tfnewton.algorithms.logistic_regression import (
+    damped_newton,
+    damping_constant,
+    loss,
+    minimize,
+    newton_decrement,
+)
+from tfnewton.theory import convergence as cv
+
+
+def run(
+    x: np.ndarray, A: np.ndarray, y: np.ndarray, mu: float, damping: str, error: float, steps: int, kind: str
+) -> np.ndarray:
+    """Return iterates (steps + 1, k, d) under errors of norm ``error`` chosen against the claim."""
+    best, rng = np.asarray(minimize(A, y, mu)), np.random.default_rng(0)
+    fixed = rng.normal(size=x.shape)
+    iterates = [x]
+    for _ in range(steps):
+        landed = np.asarray(damped_newton(A, y, mu, 1, x, damping=damping))[:, 1]
+        directions = {
+            "outward": landed - best + 1e-100,
+            "stiff": np.linalg.eigh(reference(landed, A, y, mu)[1])[1][..., -1],
+            "constant": fixed,
+            "random": rng.normal(size=x.shape),
+        }
+        push = directions[kind]
+        x = landed + error * push / np.linalg.norm(push, axis=-1, keepdims=True)
+        iterates.append(x)
+    return np.array(iterates)
+
+
+@pytest.mark.parametrize("kind", ["outward", "stiff", "constant", "random"])
+@pytest.mark.parametrize("damping", ["paper", "sharp"])
+@pytest.mark.parametrize("mu", [0.05, 0.3, 2.0, 10.0])
+def test_theorem_on_the_worst_errors_it_allows(mu: float, damping: str, kind: str) -> None:
+    A, y, x, _ = random_problems(1, 60, mu)
+    x *= np.minimum(1, 5 / np.linalg.norm(x, axis=-1, keepdims=True))
+    M, best = damping_constant(mu, damping), np.asarray(minimize(A, y, mu))
+    start = float(np.linalg.norm(x, axis=-1).max())
+    error = cv.error_limit(mu, start, damping)
+    gaps = M**2 * (np.asarray(loss(x, A, y, mu)) - np.asarray(loss(best, A, y, mu)))
+    claims = [cv.convergence(mu, error, float(gap), start, damping) for gap in gaps]
+    iterates = run(x, A, y, mu, damping, error, 60, kind)
+    lam = M * np.asarray(newton_decrement(iterates, A, y, mu))
+    distances = np.linalg.norm(iterates - best, axis=-1)
+    after = M**2 * (np.asarray(loss(iterates, A, y, mu)) - np.asarray(loss(best, A, y, mu)))
+    assert np.linalg.norm(iterates, axis=-1).max() <= claims[0].radius
+    assert lam.max() <= claims[0].largest_decrement
+    for k, claim in enumerate(claims):
+        first = int(np.argmax(lam[:, k] < 1 / 6))
+        assert lam[first, k] < 1 / 6
+        assert first <= claim.phase_one
+        assert np.all(lam[first:, k] < 1 / 6)
+        settled = slice(first + claim.phase_two, None)
+        assert lam[settled, k].max() <= claim.decrement
+        assert distances[settled, k].max() <= claim.distance
+        assert after[settled, k].max() <= claim.gap + 1e-13
+        assert claim.steps == claim.phase_one + claim.phase_two
+    assert distances[-20:].max() <= 1.06 * error
+    assert distances[-20:].max() <= cv.final_distance(mu, error, damping) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 1e-2, 0.1, 1.0])
+def test_final_distance_is_linear_in_the_error_and_attained(mu: float) -> None:
+    A, y, _, _ = random_problems(2, 20, mu)
+    best = np.asarray(minimize(A, y, mu))
+    errors = np.logspace(-7, -4, 4) * min(mu, 0.1)
+    measured = np.array([run(best, A, y, mu, "sharp", e, 25, "outward")[-1] - best for e in errors])
+    distances = np.linalg.norm(measured, axis=-1)
+    bounds = np.array([cv.final_distance(mu, e, "sharp") for e in errors])
+    assert np.all(distances <= bounds[:, None] * (1 + 1e-6) + 1e-13)
+    assert np.all(distances >= 0.9 * errors[:, None])
+    slopes = np.diff(np.log(distances), axis=0) / np.diff(np.log(errors))[:, None]
+    np.testing.assert_allclose(slopes, 1, atol=0.01)
+    assert np.all(bounds < np.array([cv.printed_final_distance(mu, e) for e in errors]))
+
+
+@pytest.mark.parametrize("damping", ["paper", "sharp"])
+def test_constants_by_hand(damping: str) -> None:
+    for mu in np.logspace(-6, 2, 60):
+        M = 1 / (2 * np.sqrt(mu)) if damping == "paper" else 1 / (3 * np.sqrt(3 * mu) * (1 + 4 * mu))
+        nu, start = M * np.sqrt(mu + 0.25), 3.0
+        radius = max(start, 2 + 3 / mu)
+        largest = M * (1 + mu * radius) / np.sqrt(mu)
+        limit = min(1, 0.02 / nu, 0.069 / ((1 + largest) * nu))
+        assert cv.error_limit(mu, start, damping) == pytest.approx(limit, rel=1e-12)
+        claim = cv.convergence(mu, limit / 2, 7.7, start, damping)
+        b = 1.75 * nu * limit / 2
+        assert (claim.radius, claim.largest_decrement) == pytest.approx((radius, largest), rel=1e-12)
+        assert claim.phase_one == 770
+        assert claim.decrement == pytest.approx(2.3 * b)
+        assert claim.distance == pytest.approx(2.3 * b / (1 - 2.3 * b) / (M * np.sqrt(mu)))
+        assert claim.gap == pytest.approx(0.6 * (2.3 * b) ** 2)
+        # What the final distance needs follows from the limit, and there it is 1.06 errors at most.
+        rho = nu + 1 / (12 * np.sqrt(3) * mu)
+        limit = cv.error_limit(mu, start, damping)
+        worst = cv.convergence(mu, limit, 1.0, start, damping).distance
+        assert rho * worst <= 0.5
+        assert nu * worst < 1
+        assert cv.final_distance(mu, limit, damping) <= 1.06 * limit
+
+
+@pytest.mark.parametrize("b", [0.035, 0.01, 1e-4, 1e-8, 1e-12])
+def test_phase_two_count_of_the_recursion(b: float) -> None:
+    # The scalar recursion behind the theorem, at its worst: lambda+ = 2 lambda^2 + b from 1/6.
+    mu = 0.1
+    error = b / 1.75 / (np.sqrt(1 + 4 * mu) / (4 * np.sqrt(mu)))
+    lam, steps = 1 / 6, int(np.ceil(np.log2(np.log(1 / np.sqrt(2 * b)) / np.log(3)))) + 1
+    if error <= cv.error_limit(mu):
+        assert cv.convergence(mu, error, 1.0).phase_two == steps
+    for _ in range(steps):
+        lam = 2 * lam**2 + b
+    assert lam <= 2.3 * b
+
+
+def test_the_gap_is_below_the_error_once_the_error_is_small() -> None:
+    # (iv) of the theorem: gap <= error for error <= 1.6 mu / (1 + 4 mu), within the limit.
+    for mu in np.logspace(-5, 1, 40):
+        error = min(cv.error_limit(mu), 1.6 * mu / (1 + 4 * mu))
+        assert cv.convergence(mu, error, 1.0).gap <= error
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cv.convergence(0.1, 0.5, 1.0), "error = 0.5: must be a finite number and above 0 and at most"),
+        (lambda: cv.convergence(0.1, 0.0, 1.0), "error = 0.0"),
+        (lambda: cv.convergence(0.1, 1e-4, -1.0), "gap = -1.0"),
+        (lambda: cv.convergence(0.1, 1e-4, 1.0, damping="full"), "damping = 'full': must be one of 'paper', 'sharp'"),
+        (lambda: cv.error_limit(0.1, -1.0), "start = -1.0"),
+        (lambda: cv.final_distance(0.1, 0.5), "error = 0.5: must be"),
+        (lambda: cv.printed_final_distance(0.0, 0.5), "mu = 0.0"),
+    ],
+)
+def test_refusals(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,1 @@
+"""THE EXPERIMENTS of section 6: recipes, runs by name, tables, and the results that come with the package."""

@@ -1,0 +1,215 @@
+"""Every figure of section 6 as a named experiment: the runs that it needs and the table that it shows.
+
+    tfnewton train lsa-depth ln-depth --size default --workers 2
+
+trains what is missing, goes on with what was interrupted, leaves to other processes what they are training, and writes
+one table an experiment from all runs that are complete.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from tfnewton.campaign.recipes import (
+    ABLATIONS,
+    ENCODER_VARIATIONS,
+    SIZES,
+    Run,
+    Size,
+    ablated,
+    layer_norm_attention,
+    linear_attention,
+    logistic_encoder,
+    varied_encoder,
+)
+from tfnewton.campaign.tables import INSIDE, OUTSIDE, Row, curves, functions, logistic, to_csv
+from tfnewton.checks import choice, integer
+from tfnewton.files import write_atomically
+from tfnewton.learning.configuration import check_same, read_config
+from tfnewton.learning.training import train
+
+__all__ = ["EXPERIMENTS", "Experiment", "carry_out", "command", "is_complete", "run_all", "write_table"]
+
+SEEDS = (0, 1, 2)
+LSA_DEPTHS = (1, 2, 3, 4, 5, 6)
+LN_DEPTHS = (1, 2, 3, 4, 5, 7, 8, 10, 12)
+LOGISTIC_DEPTHS = (1, 2, 4, 8, 12)
+DEEP_LOGISTIC_DEPTHS = (16, 20, 30, 40)  # one seed
+LSA_GRID = ((5.0, 0.0), (50.0, 0.0), (10.0, 1.0), (50.0, 1.0))
+LN_GRID_DEPTHS = (1, 2, 4, 8)
+LN_GRID = tuple((kappa, noise) for noise in (0.0, 1.0) for kappa in (1.0, 5.0, 10.0, 50.0, 100.0))
+TEST_PROMPTS: dict[Size, int] = {"smoke": 256, "default": 8192, "paper": 65536}
+POINTS: dict[Size, int] = {"smoke": 3, "default": 41, "paper": 101}
+
+
+class Experiment(NamedTuple):
+    """A figure: what it shows, its label in the paper, its runs by size, and its table from the finished runs."""
+
+    title: str
+    label: str
+    runs: Callable[[Size], list[Run]]
+    table: Callable[[list[Run], Path, Size], Iterator[Row]]
+
+
+def _seeds(size: Size) -> tuple[int, ...]:
+    return SEEDS[:1] if size == "smoke" else SEEDS
+
+
+def _depths(depths: tuple[int, ...], size: Size) -> tuple[int, ...]:
+    return depths[:2] if size == "smoke" else depths
+
+
+def _lsa(size: Size) -> list[Run]:
+    depths = _depths(LSA_DEPTHS, size)
+    return [linear_attention(L, s, size, q) for s in _seeds(size) for q in (True, False) for L in depths]
+
+
+def _ln(size: Size) -> list[Run]:
+    return [layer_norm_attention(L, s, size) for s in _seeds(size) for L in _depths(LN_DEPTHS, size)]
+
+
+def _first_seed(runs: Callable[[Size], list[Run]]) -> Callable[[Size], list[Run]]:
+    return lambda size: [run for run in runs(size) if run.config.seed == 0]
+
+
+def _logistic(size: Size) -> list[Run]:
+    runs = [logistic_encoder(L, s, size) for s in _seeds(size) for L in _depths(LOGISTIC_DEPTHS, size)]
+    return runs if size == "smoke" else [*runs, *(logistic_encoder(L, 0, size) for L in DEEP_LOGISTIC_DEPTHS)]
+
+
+def _logistic_recipe(size: Size) -> list[Run]:
+    shallow, deep = (2, 3) if size == "smoke" else (4, 12)
+    runs = []
+    for s in _seeds(size):
+        runs += [logistic_encoder(shallow, s, size), logistic_encoder(deep, s, size)]
+        runs += [varied_encoder(shallow, variation, s, size) for variation in ENCODER_VARIATIONS]
+        runs += [varied_encoder(deep, "small-both", s, size)]
+    return [*runs, varied_encoder(deep, "fourfold-steps", 0, size)]
+
+
+def _lsa_grid(size: Size) -> list[Run]:
+    depths = _depths(LSA_DEPTHS, size)
+    return [linear_attention(L, 0, size, True, kappa, noise) for kappa, noise in LSA_GRID for L in depths]
+
+
+def _ln_grid(size: Size) -> list[Run]:
+    depths = LN_DEPTHS if size == "paper" else _depths(LN_GRID_DEPTHS, size)
+    return [layer_norm_attention(L, 0, size, True, kappa, noise) for kappa, noise in LN_GRID for L in depths]
+
+
+def _stability(size: Size) -> list[Run]:
+    return [linear_attention(3, 0, size), *(ablated(3, ablation, 0, size) for ablation in ABLATIONS)]
+
+
+def _curves(runs: list[Run], root: Path, size: Size) -> Iterator[Row]:
+    return curves(runs, root, TEST_PROMPTS[size])
+
+
+def _logistic_curves(runs: list[Run], root: Path, size: Size) -> Iterator[Row]:
+    return logistic(runs, root, TEST_PROMPTS[size])
+
+
+def _functions(reach: float) -> Callable[[list[Run], Path, Size], Iterator[Row]]:
+    return lambda runs, root, size: functions(runs, root, reach, POINTS[size])
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "lsa-depth": Experiment("linear attention: loss against depth", "fig:lsa-loss", _lsa, _curves),
+    "logistic": Experiment("logistic regression: loss, error", "fig:logistic_regression", _logistic, _logistic_curves),
+    "ln-depth": Experiment("with LayerNorm: loss against depth", "fig:lsa-loss", _ln, _curves),
+    "logistic-recipe": Experiment(
+        "encoders trained otherwise", "fig:logistic_regression", _logistic_recipe, _logistic_curves
+    ),
+    "lsa-inside": Experiment("outputs, in distribution", "fig:lsa_func", _first_seed(_lsa), _functions(INSIDE)),
+    "lsa-outside": Experiment("outputs, out of it", "fig:lsa_func_out", _first_seed(_lsa), _functions(OUTSIDE)),
+    "ln-inside": Experiment("with LayerNorm, in it", "fig:lsa_ln_func", _first_seed(_ln), _functions(INSIDE)),
+    "ln-outside": Experiment("with LayerNorm, out of it", "fig:lsa_ln_func_out", _first_seed(_ln), _functions(OUTSIDE)),
+    "stability": Experiment("what makes training stable", "sec:experiments", _stability, _curves),
+    "lsa-grid": Experiment("linear attention by kappa and noise", "fig:lsa-full", _lsa_grid, _curves),
+    "ln-grid": Experiment("with LayerNorm, by kappa and noise", "fig:lsa-ln-full", _ln_grid, _curves),
+}
+
+
+def command(name: str, size: Size) -> str:
+    """Return the command that makes the runs and the table of the experiment ``name``."""
+    return f"tfnewton train {name} --size {size}"
+
+
+def is_complete(run: Run, root: Path) -> bool:
+    """Whether ``run`` has been trained to its end in a folder below ``root``.
+
+    ValueError where the folder holds a run of another config, of another size for example.
+    """
+    folder = root / run.name
+    if not (folder / "weights.safetensors").exists():
+        return False
+    check_same(read_config(folder / "config.json"), run.config, folder)
+    return True
+
+
+def run_all(runs: Iterable[Run], root: Path, workers: int = 1) -> None:
+    """Train what is missing of ``runs`` in folders below ``root``, in this order, one thread a worker."""
+    missing = [run for run in dict.fromkeys(runs) if not is_complete(run, root)]
+    # every step frees and takes the same memory: glibc must not give it back to the system in between
+    os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(2**31 - 1))
+    os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**30))
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        try:
+            for line in pool.map(_train, missing, [root] * len(missing)):
+                print(line, flush=True)
+        except KeyboardInterrupt:  # the workers got it too, and save
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _train(run: Run, root: Path) -> str:
+    from tqdm import tqdm
+
+    bar = tqdm(total=run.config.steps, desc=run.name, mininterval=2.0, dynamic_ncols=True)
+
+    def report(step: int, loss: float, rate: float) -> None:
+        bar.n = step
+        bar.set_postfix_str(f"loss {loss:.3g}, rate {rate:.2g}", refresh=False)
+        bar.update(0)
+
+    try:
+        result = train(run.config, root / run.name, report)
+    except (OSError, RuntimeError, ValueError) as error:  # one run that cannot go on must not stop the others
+        return f"{run.name}: not trained: {error}"
+    finally:
+        bar.close()
+    return f"{run.name}: best validation loss {result['best']:.6g} at step {result['step']}, {result['seconds']:.0f} s"
+
+
+def write_table(name: str, root: Path, size: Size) -> Path | None:
+    """Write the table of the experiment ``name`` below ``root``; None if no run is complete."""
+    experiment = EXPERIMENTS[choice("experiment", name, list(EXPERIMENTS))]
+    finished = [run for run in experiment.runs(size) if is_complete(run, root)]
+    if not finished:
+        return None
+    path = root / f"{name}.csv"
+    write_atomically(path, to_csv(experiment.table(finished, root, size)).encode())
+    return path
+
+
+def carry_out(names: list[str], size: str, workers: int, runs: Path) -> None:
+    """Train what the experiments ``names`` lack and write their tables, all below ``runs`` / ``size``."""
+    for name in names:
+        choice("experiment", name, list(EXPERIMENTS))
+    chosen: Size = SIZES[SIZES.index(choice("size", size, SIZES))]
+    integer("workers", workers, minimum=1)
+    root = runs / chosen
+    run_all((run for name in names for run in EXPERIMENTS[name].runs(chosen)), root, workers)
+    for name in names:
+        wanted = EXPERIMENTS[name].runs(chosen)
+        done = sum(is_complete(run, root) for run in wanted)
+        print(f"{name}: {done} of {len(wanted)} runs complete; evaluating them", flush=True)
+        print(f"{name}: table {write_table(name, root, chosen)}", flush=True)

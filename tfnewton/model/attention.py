@@ -1,0 +1,144 @@
+"""Linear attention, eq:att of the paper: the sum of heads V H (K H)^T (Q H), each map a selection or a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from torch import Tensor, nn
+
+from tfnewton.checks import boolean, integer, real
+from tfnewton.model.maps import LinearMap
+
+__all__ = ["PLAIN", "AttentionOptions", "Head", "attend"]
+
+
+@dataclass(frozen=True)
+class AttentionOptions:
+    """What trained layers do beyond eq:TF; constructions use none of it.
+
+    Args:
+        average: divide by the number of keys.
+        layer_norm: the epsilon of a LayerNorm, without gain or bias, on what the heads read; None for no LayerNorm.
+        query_as_key: whether the last token, the query of a prompt, is among the keys and values.
+        clip: bound on the absolute value of the entries of the result; None for no bound.
+        rows: first row and number of the rows that LayerNorm and clip are about; None for all.
+
+    Raises TypeError or ValueError for another type, an epsilon or a bound that is not positive, and rows below zero.
+    """
+
+    average: bool = False
+    layer_norm: float | None = None
+    query_as_key: bool = True
+    clip: float | None = None
+    rows: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        boolean("average", self.average)
+        boolean("query_as_key", self.query_as_key)
+        for name, value in (("layer_norm", self.layer_norm), ("clip", self.clip)):
+            if value is not None:
+                real(name, value, above=0.0)
+        if self.rows is not None:
+            first, size = self.rows
+            integer("first of rows", first, minimum=0)
+            integer("number of rows", size, minimum=1)
+
+    def fits(self, width: int) -> bool:
+        """Whether ``rows`` are among ``width`` rows."""
+        return self.rows is None or sum(self.rows) <= width
+
+
+PLAIN = AttentionOptions()
+
+
+class Head(nn.Module):
+    """One head, ``out(value(H) key(H)^T query(H))``; eq. (1) has ``W_V = out value``.
+
+    A map may be replaced by another one, of either kind, at any time.
+    """
+
+    out: LinearMap
+    value: LinearMap
+    key: LinearMap
+    query: LinearMap
+
+    def __init__(self, out: LinearMap, value: LinearMap, key: LinearMap, query: LinearMap) -> None:
+        super().__init__()
+        self.out, self.value, self.key, self.query = out, value, key, query
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in Head.__annotations__:
+            if not isinstance(value, LinearMap):
+                raise TypeError(f"{name} is a {type(value).__name__}: must be a Selection or a Dense map")
+            self.__dict__.pop(name, None)  # a map of the other kind stands elsewhere
+            self._modules.pop(name, None)
+        super().__setattr__(name, value)
+
+    def fits(self, width: int) -> bool:
+        """Whether the maps fit together and into ``width`` rows."""
+        (rows, inner), value, key, query = self.out.shape, self.value.shape, self.key.shape, self.query.shape
+        return (rows, value[1], key[1], query[1]) == (width,) * 4 and (inner, key[0]) == (value[0], query[0])
+
+
+def attend(heads: Iterable[Head], options: AttentionOptions, H: Tensor, target: Tensor) -> None:
+    """Add what ``heads`` make of H to ``target``, in place: a copy of H, or H itself if no gradient is taken."""
+    source = H if options.layer_norm is None else _normalised(H, options)
+    keys = source if options.query_as_key else source[..., :-1]
+    # every head reads before one writes
+    updates = [(group[0].out, _product(group, source, keys)) for group in _sharing(heads)]
+    for out, update in updates:
+        out.add_to(target, update / keys.shape[-1] if options.average else update)
+    if options.clip is not None:
+        _chosen(target, options).clamp_(-options.clip, options.clip)
+
+
+def _sharing(heads: Iterable[Head]) -> list[list[Head]]:
+    """Return the heads, those with the same output and value map together: their sum is formed before it is written."""
+    groups: list[list[Head]] = []
+    for head in heads:
+        for group in groups:
+            if head.out is group[0].out and head.value is group[0].value:
+                group.append(head)
+                break
+        else:
+            groups.append([head])
+    return groups
+
+
+def _product(heads: list[Head], H: Tensor, keys: Tensor) -> Tensor:
+    """Return ``sum_i V K_i^T Q_i``, in the cheaper order of multiplication; no factor is n x n when n > width.
+
+    Queries are read from ``H``, keys and values from ``keys``: H itself, or its tokens without the last.
+    """
+    V: Tensor = heads[0].value(keys)  # (v, n)
+    v, n = V.shape[-2:]
+    k = sum(head.key.shape[0] for head in heads)
+    few = n * (v + k) < 2 * v * k and n <= H.shape[-2]  # then the n x n products K_i^T Q_i are the cheaper way
+    factors = []
+    for head in heads:
+        (left, a), (right, b) = head.key.factor(keys), head.query.factor(H)
+        factors.append((a * b, left.mT if few else V @ left.mT, right))
+    factors.sort(key=lambda factor: factor[0] != 1.0)  # the sum starts, if it can, from a product that needs no factor
+    (coefficient, left, right), *others = factors
+    total = left @ right
+    if coefficient != 1.0:
+        total.mul_(coefficient)
+    for coefficient, left, right in others:
+        if total.ndim == 2:
+            total.addmm_(left, right, alpha=coefficient)  # saves a pass, but takes no batch axes
+        else:
+            total.add_(left @ right, alpha=coefficient)
+    return V @ total if few else total
+
+
+def _chosen(H: Tensor, options: AttentionOptions) -> Tensor:
+    return H if options.rows is None else H.narrow(-2, *options.rows)
+
+
+def _normalised(H: Tensor, options: AttentionOptions) -> Tensor:
+    chosen, result = _chosen(H, options), H.clone()
+    normalised = nn.functional.layer_norm(chosen.mT, chosen.shape[-2:-1], eps=cast(float, options.layer_norm))
+    _chosen(result, options).copy_(normalised.mT)
+    return result

@@ -1,0 +1,1 @@
+"""CHAPTERS AS PROGRAMS: the parameters that each takes, and the one command line."""

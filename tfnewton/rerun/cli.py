@@ -1,0 +1,87 @@
+"""The command line: ``tfnewton``, or ``python -m tfnewton``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Transformers that run Newton's method in context: training campaign, results, certificates.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def train(
+    names: Annotated[list[str], typer.Argument(help="experiments, such as lsa-depth; an unknown name lists them all")],
+    size: Annotated[str, typer.Option(help="smoke (seconds a run), default (the book's) or paper")] = "default",
+    workers: Annotated[int, typer.Option(help="processes, one thread each")] = 1,
+    runs: Annotated[Path, typer.Option(help="folder of the runs and tables")] = Path("runs"),
+) -> None:
+    """Train what the named experiments lack, resumably, and write one table each.
+
+    Example: tfnewton train lsa-depth --size smoke --workers 2
+    """
+    with _refusals():
+        from tfnewton.campaign import experiments
+
+        experiments.carry_out(names, size, workers, runs)
+
+
+@app.command()
+def results(
+    ship: Annotated[Path | None, typer.Option(help="copy models and tables from this folder of runs instead")] = None,
+) -> None:
+    """Print the main table of section 6, computed now from the shipped weights.
+
+    Example: tfnewton results
+    """
+    with _refusals():
+        import torch
+
+        from tfnewton.campaign import results as shipped
+
+        torch.set_num_threads(1)
+        print("\n".join(shipped.ship(ship)) if ship else shipped.main_table())
+
+
+@app.command()
+def certify() -> None:
+    """Decide the scalar inequalities of the convergence proof by interval arithmetic.
+
+    Example: tfnewton certify
+    """
+    with _refusals():
+        from tfnewton.theory import certificates
+
+        decided = certificates.report()
+    if not decided:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn refusals into a line and the exit code 2, a missing extra into its name, and an interrupt into 130."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        typer.echo(f'{error}: it comes with an extra, pip install "tfnewton[science,learning]"', err=True)
+        raise typer.Exit(2) from error
+    except (TypeError, ValueError, OSError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+    except KeyboardInterrupt as error:
+        raise typer.Exit(130) from error
+
+
+def main() -> None:
+    """Run the command line."""
+    sys.exit(app())

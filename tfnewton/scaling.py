@@ -1,0 +1,72 @@
+"""Exact factors of two: what does not depend on the scale of the data on paper need not in floating point either."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from tfnewton.checks import finite, real
+
+__all__ = ["admissible_step", "exponent", "normal_exponent", "normal_matrix", "rescaled", "times_two_to"]
+
+
+def exponent(array: Tensor, axes: int) -> Tensor:
+    """Return k, one for each entry of the batch, with the largest absolute value in [2^(k-1), 2^k); 0 where all is 0.
+
+    The last ``axes`` axes of ``array`` are no batch.
+    """
+    largest = array.detach().abs().flatten(-axes).amax(dim=-1) if axes else array.detach().abs()
+    return torch.frexp(largest).exponent
+
+
+def times_two_to(array: Tensor, k: Tensor | int, axes: int = 0) -> Tensor:
+    """Return array · 2^k, exact unless the result leaves the dtype's range; k has the batch axes of ``array``."""
+    powers = torch.as_tensor(k, device=array.device)[(..., *[None] * axes)]
+    third = torch.div(powers, 3, rounding_mode="trunc")  # 2^k itself may be out of range where the result is not
+    for part in (third, third, powers - 2 * third):
+        array = array * torch.exp2(part.double()).to(array.dtype)
+    return array
+
+
+def rescaled(name: str, array: Tensor, k: Tensor | int, axes: int, remedy: str) -> Tensor:
+    """Return array · 2^k, the result of a computation; ValueError where float cannot hold it."""
+    result = finite(name, times_two_to(array, k, axes), remedy)
+    largest, before = result.detach().abs().amax(), array.detach().abs().amax()
+    if largest < torch.finfo(result.dtype).tiny and before > 0:
+        raise ValueError(f"{name} is below the smallest normal number of {result.dtype}: {remedy}")
+    return result
+
+
+def normal_exponent(A: Tensor, ridge: float) -> Tensor:
+    """Return k, one for each matrix of the batch, for which A 2^-k and ridge 4^-k are near one or below it."""
+    k = exponent(A, 2)
+    return torch.maximum(k, exponent(torch.tensor(math.sqrt(ridge), device=A.device), 0)) if ridge > 0.0 else k
+
+
+def normal_matrix(A: Tensor, ridge: float, k: Tensor) -> Tensor:
+    """Return R 4^-k, (d, d), for R = A^T A + ridge I and A (n, d), without leaving the range of float between."""
+    unit = times_two_to(A, -k, 2)
+    penalty = times_two_to(torch.full(k.shape, ridge, dtype=torch.float64, device=A.device), -2 * k).to(A.dtype)
+    return unit.mT @ unit + penalty[..., None, None] * torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+
+
+def admissible_step(name: str, value: float, R: Tensor, k: Tensor, power: int, matrix: str) -> Tensor:
+    """Return the step 4^(k power), one for each R 4^-k of the batch, as the iteration on that matrix takes it.
+
+    ``matrix`` is how R is called. Raises TypeError or ValueError outside (0, 2/lambda_max(R)^power).
+    """
+    step = real(name, value, above=0.0)
+    top = torch.linalg.eigvalsh(R.double())[..., -1].clamp(min=0.0)
+    scaled = times_two_to(torch.full(top.shape, step, dtype=torch.float64, device=R.device), 2 * power * k)
+    if not (scaled * top**power < 2.0).all():
+        limit = times_two_to(2.0 / top**power, -2 * power * k).min().item()
+        exponent_text = "" if power == 1 else f"^{power}"
+        raise ValueError(
+            f"{name} = {step:g}: must lie in (0, 2/lambda_max{exponent_text}) = (0, {limit:.4g}) for these data, "
+            f"whose lambda_max({matrix}) is {times_two_to(top, 2 * k).max().item():.4g}"
+        )
+    if (scaled < torch.finfo(R.dtype).tiny).any():
+        raise ValueError(f"{name} = {step:g}: must be larger for data so small, it vanishes beside 2/lambda_max")
+    return scaled.to(R)
