@@ -270,8 +270,9 @@ def test_requested_error_is_kept_by_other_placements(scheme: str) -> None:
 @quick
 @given(st.integers(1, 40), st.floats(1e-3, 20), st.floats(-6, 1.5), st.floats(0.1, 10), st.integers(2, 3))
 def test_budget_spends_the_error_and_no_more(d: int, mu: float, digits: float, stretch: float, order: int) -> None:
-    error = 10.0**digits
-    budget = error_budget(d, mu, error, radius=stretch * radius(mu), order=order)
+    reach = stretch * radius(mu)
+    error = min(10.0**digits, reach)
+    budget = error_budget(d, mu, error, radius=reach, order=order)
     assert budget.bound <= error
     assert min(budget.e_p, budget.e_d, budget.e_m, budget.e_eta) > 0
     assert budget.perturbation < mu

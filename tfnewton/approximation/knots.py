@@ -185,6 +185,8 @@ SCHEMES: dict[str, Callable[[Curve, Interval, int], PiecewiseLinear]] = {
 
 
 def _interval(name: str, interval: Interval) -> Interval:
+    if not isinstance(interval, (tuple, list)) or len(interval) != 2:
+        raise TypeError(f"{name} = {interval!r}: must be (a, b) with a < b")
     low, high = (checks.real(name, end) for end in interval)
     if not low < high:
         raise ValueError(f"{name} = {interval}: must be (a, b) with a < b")

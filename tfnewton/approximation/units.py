@@ -49,7 +49,7 @@ class PiecewiseLinear:
     """The continuous piecewise-linear function through (knots, values), constant outside [knots[0], knots[-1]].
 
     ``knots`` (K,) strictly increasing, ``values`` (K,), K >= 2; both are copied and made read-only.
-    Raises ValueError for fewer knots, unequal lengths or knots that do not increase.
+    Raises ValueError for fewer knots, unequal lengths, knots that do not increase, NaN or infinity.
     """
 
     knots: np.ndarray
@@ -57,7 +57,7 @@ class PiecewiseLinear:
 
     def __post_init__(self) -> None:
         for name in ("knots", "values"):
-            array = np.array(getattr(self, name), dtype=np.float64)
+            array = checks.tensor(name, getattr(self, name), ("K",), dtype=torch.float64).numpy().copy()
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         if self.knots.ndim != 1 or len(self.knots) < 2 or not (np.diff(self.knots) > 0).all():
@@ -82,11 +82,12 @@ class PiecewiseLinear:
 
     def __call__(self, z: Array) -> Array:
         """Return the function at z (any shape), by looking up the piece and not by the units."""
-        t = checks.tensor("z", z, ())
-        knots, values = (torch.tensor(array).to(t) for array in (self.knots, self.values))
+        given = checks.tensor("z", z, ())
+        t = given.double()  # in float32 knots may coincide
+        knots, values = (torch.tensor(array, device=t.device) for array in (self.knots, self.values))
         right = torch.searchsorted(knots, t.contiguous()).clamp(1, len(knots) - 1)
         part = ((t - knots[right - 1]) / (knots[right] - knots[right - 1])).clamp(0.0, 1.0)
-        return checks.like(torch.lerp(values[right - 1], values[right], part), z)
+        return checks.like(torch.lerp(values[right - 1], values[right], part).to(given.dtype), z)
 
     def units(self) -> Units:
         """Return the function as ReLU units on one row, one for each kink and one for the constant unless it is zero.

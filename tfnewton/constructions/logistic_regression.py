@@ -12,7 +12,14 @@ from tfnewton.model.layout import Layout
 from tfnewton.model.packing import Input, Output, Packing
 from tfnewton.model.transformer import Transformer
 from tfnewton.scaling import exponent, times_two_to
-from tfnewton.theory.error_budget import ErrorBudget, ReluLayers, error_budget, sublevel_radius
+from tfnewton.theory.error_budget import (
+    LARGEST_MU,
+    LEAST_MU,
+    ErrorBudget,
+    ReluLayers,
+    error_budget,
+    sublevel_radius,
+)
 
 __all__ = ["budget_for", "damped_newton", "largest_iterate", "predict", "scale_rows"]
 
@@ -36,9 +43,9 @@ def damped_newton(
 
     Args:
         d, n: features and samples, n >= d >= 1; the weights depend on both.
-        mu: penalty of (1/n) sum log(1 + exp(-y_i a_i x)) + (mu/2)||x||^2, positive.
+        mu: penalty of (1/n) sum log(1 + exp(-y_i a_i x)) + (mu/2)||x||^2, from 1e-9 to 1e12.
         steps: damped Newton steps T, at least 0.
-        error: bound on the 2-norm error of each step, positive.
+        error: bound on the 2-norm error of each step, positive and at most ``largest_iterate(mu)``.
         inversion_steps: k, at least 0; the error's own where not given. Fewer void the promise.
         relu_width: units of the widest ReLU layer, in place of ``error``: the smallest error is taken that fits.
         scheme: placement of knots, a name in ``tfnewton.approximation.knots.SCHEMES``.
@@ -50,7 +57,7 @@ def damped_newton(
     Raises TypeError or ValueError naming the argument. Source: thm:logistic, corrected where its proof slips.
     """
     d, steps = integer("d", d, minimum=1), integer("steps", steps, minimum=0)
-    n, mu = integer("n", n, minimum=1), real("mu", mu, above=0.0)
+    n, mu = integer("n", n, minimum=1), real("mu", mu, minimum=LEAST_MU, maximum=LARGEST_MU)
     if n < d:
         raise ValueError(f"n = {n}: must be at least d = {d}, the identity block needs d tokens")
     if relu_width is None:
@@ -89,7 +96,7 @@ def _packing(d: int, n: int, mu: float) -> Packing:
 def budget_for(d: int, mu: float, relu_width: int, scheme: str = "curvature") -> ErrorBudget:
     """Return the budget of smallest error (to 10 percent) whose widest ReLU layer has at most ``relu_width`` units.
 
-    Raises ValueError where even an error of 1 needs more units.
+    Raises ValueError where even an error of 1, or of all of ``largest_iterate(mu)`` if that is less, needs more units.
     """
     relu_width = integer("relu_width", relu_width, minimum=1)
 
@@ -99,9 +106,9 @@ def budget_for(d: int, mu: float, relu_width: int, scheme: str = "curvature") ->
     def units(error: float) -> int:
         return _widest(budget(error).layers(scheme), d)
 
-    high = 1.0
+    high = min(1.0, largest_iterate(mu))
     if units(high) > relu_width:
-        raise ValueError(f"relu_width = {relu_width}: must be at least {units(high)}, which an error of 1 needs")
+        raise ValueError(f"relu_width = {relu_width}: must be at least {units(high)}, which an error of {high:g} needs")
     low = high / 4.0
     while units(low) <= relu_width:
         low, high = low / 4.0, low

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from tfnewton.checks import boolean, integer, real
@@ -86,10 +87,11 @@ def attend(heads: Iterable[Head], options: AttentionOptions, H: Tensor, target: 
     """Add what ``heads`` make of H to ``target``, in place: a copy of H, or H itself if no gradient is taken."""
     source = H if options.layer_norm is None else _normalised(H, options)
     keys = source if options.query_as_key else source[..., :-1]
+    divisor = keys.shape[-1] if options.average else 1
     # every head reads before one writes
     updates = [(group[0].out, _product(group, source, keys)) for group in _sharing(heads)]
-    for out, update in updates:
-        out.add_to(target, update / keys.shape[-1] if options.average else update)
+    for out, (update, factor) in updates:
+        out.add_to(target, update, factor / divisor)
     if options.clip is not None:
         _chosen(target, options).clamp_(-options.clip, options.clip)
 
@@ -107,30 +109,30 @@ def _sharing(heads: Iterable[Head]) -> list[list[Head]]:
     return groups
 
 
-def _product(heads: list[Head], H: Tensor, keys: Tensor) -> Tensor:
-    """Return ``sum_i V K_i^T Q_i``, in the cheaper order of multiplication; no factor is n x n when n > width.
+def _product(heads: list[Head], H: Tensor, keys: Tensor) -> tuple[Tensor, float]:
+    """Return a tensor and a number with product ``sum_i V K_i^T Q_i``; no factor is n x n when n > width.
 
-    Queries are read from ``H``, keys and values from ``keys``: H itself, or its tokens without the last.
+    Queries are read from ``H``, keys and values from ``keys``: H itself, or its tokens without the last. The products
+    are taken in the cheaper order; a coefficient of a key or query costs no pass over its rows.
     """
-    V: Tensor = heads[0].value(keys)  # (v, n)
+    V = heads[0].value(keys)
     v, n = V.shape[-2:]
-    k = sum(head.key.shape[0] for head in heads)
+    k = sum([head.key.shape[0] for head in heads])
     few = n * (v + k) < 2 * v * k and n <= H.shape[-2]  # then the n x n products K_i^T Q_i are the cheaper way
-    factors = []
+    total, factor = None, 1.0
+    times = torch.mm if V.ndim == 2 else torch.matmul  # the former starts sooner, and takes no batch axes
     for head in heads:
-        (left, a), (right, b) = head.key.factor(keys), head.query.factor(H)
-        factors.append((a * b, left.mT if few else V @ left.mT, right))
-    factors.sort(key=lambda factor: factor[0] != 1.0)  # the sum starts, if it can, from a product that needs no factor
-    (coefficient, left, right), *others = factors
-    total = left @ right
-    if coefficient != 1.0:
-        total.mul_(coefficient)
-    for coefficient, left, right in others:
-        if total.ndim == 2:
-            total.addmm_(left, right, alpha=coefficient)  # saves a pass, but takes no batch axes
+        K, a = head.key.factor(keys)
+        Q, b = head.query.factor(H)
+        left = K.mT if few else times(V, K.mT)
+        if total is None:
+            total, factor = times(left, Q), a * b
+        elif total.ndim == 2:
+            total.addmm_(left, Q, alpha=a * b / factor)  # saves a pass
         else:
-            total.add_(left @ right, alpha=coefficient)
-    return V @ total if few else total
+            total.add_(times(left, Q), alpha=a * b / factor)
+    assert total is not None
+    return times(V, total) if few else total, factor
 
 
 def _chosen(H: Tensor, options: AttentionOptions) -> Tensor:

@@ -20,7 +20,7 @@ from tfnewton.model.maps import Dense, LinearMap, Piece, Selection
 
 __all__ = ["ReLU", "UnitGroup", "UnitWrite", "erase", "feed_forward", "gate"]
 
-_FEW = 8  # writes of fewer units share a group: its zeros cost less than a group of their own
+_FEW = 64  # writes of fewer units share a group: its zeros cost less than a group of their own
 
 
 class UnitGroup(nn.Module):
@@ -50,9 +50,9 @@ class UnitGroup(nn.Module):
 
     def fits(self, width: int) -> bool:
         """Whether the maps fit together and into ``width`` rows."""
-        outside = (self.read.shape[1], self.write.shape[0]) == (width, width)
-        inside = (self.read.shape[0], self.inner.shape[0], self.outer.shape[0])
-        return outside and inside == (self.inner.shape[1], self.outer.shape[1], self.write.shape[1])
+        read, inner, outer, write = self.read.shape, self.inner.shape, self.outer.shape, self.write.shape
+        inside = (inner[1], outer[1], write[1]) == (read[0], inner[0], outer[0])
+        return inside and read[1] == write[0] == width
 
 
 class ReLU(nn.Module):

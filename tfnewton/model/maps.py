@@ -36,8 +36,7 @@ class Selection:
 
     pieces: tuple[Piece, ...]
     shape: tuple[int, int]
-    # consecutive pieces that tile the output can be sliced; anything else has to be summed
-    _tiles: bool = field(init=False, repr=False, compare=False)
+    _tiles: bool = field(init=False, repr=False, compare=False)  # consecutive pieces: slices, and nothing to sum
 
     def __post_init__(self) -> None:
         pieces = tuple(Piece(*piece) for piece in self.pieces)
@@ -74,11 +73,11 @@ class Selection:
             return _rows(H, start, size), coefficient
         return torch.cat([_read(H, piece) for piece in self.pieces], dim=-2), 1.0
 
-    def add_to(self, target: Tensor, source: Tensor) -> None:
-        """Add this map of ``source`` to ``target`` in place, touching only the rows that are written."""
+    def add_to(self, target: Tensor, source: Tensor, factor: float = 1.0) -> None:
+        """Add ``factor`` times this map of ``source`` to ``target`` in place, touching only the rows it writes."""
         for out, start, size, coefficient in self.pieces:
             rows = source if size == source.shape[-2] else _rows(source, start, size)
-            _rows(target, out, size).add_(rows, alpha=coefficient)
+            _rows(target, out, size).add_(rows, alpha=coefficient * factor)
 
     def dense(self, like: Tensor) -> Tensor:
         """This map as a matrix of ``shape``, in the dtype and on the device of ``like``."""
@@ -105,7 +104,9 @@ class Dense(nn.Module):
 
     @property
     def shape(self) -> tuple[int, int]:
-        rows, columns = self.weight.shape
+        weight = self._parameters["weight"]  # what self.weight finds after a longer search
+        assert weight is not None
+        rows, columns = weight.shape
         return rows, columns
 
     def forward(self, H: Tensor) -> Tensor:
@@ -116,9 +117,9 @@ class Dense(nn.Module):
         result: Tensor = self(H)
         return result, 1.0
 
-    def add_to(self, target: Tensor, source: Tensor) -> None:
-        """Add this map of ``source`` to ``target`` in place."""
-        target.add_(self(source))
+    def add_to(self, target: Tensor, source: Tensor, factor: float = 1.0) -> None:
+        """Add ``factor`` times this map of ``source`` to ``target`` in place."""
+        target.add_(self(source), alpha=factor)
 
     def dense(self, like: Tensor) -> Tensor:
         """The matrix itself, in the dtype and on the device of ``like``."""

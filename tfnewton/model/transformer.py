@@ -26,6 +26,9 @@ from tfnewton.model.packing import Packing
 __all__ = ["Frame", "Transformer"]
 
 
+_NUMPY = {torch.float64: np.dtype(np.float64), torch.float32: np.dtype(np.float32), torch.float16: np.dtype(np.float16)}
+
+
 @dataclass(frozen=True)
 class Frame:
     """H at one point of a trace: the line that was carried out, its blocks by name, and which of them it wrote."""
@@ -112,12 +115,17 @@ class Transformer(nn.Module):
         else:
             # inference mode is faster, but drops the derivatives that forward differentiation carries with a tensor
             with torch.inference_mode() if isinstance(H, np.ndarray) else torch.no_grad():
-                state = state.clone()
+                state, watched = state.clone(), self._watched()
                 for layer in self.layers:
-                    state = layer(state) if _has_hooks(layer) else layer.forward_(state)
+                    state = layer(state) if layer in watched else layer.forward_(state)
         if not _is_finite(state):
             raise ValueError("the result contains NaN or infinity: trace(H) shows after which layer")
         return like(state, H)
+
+    def _watched(self) -> set[Layer]:
+        """The layers with hooks: what they are given and give must not be written over by the next layer."""
+        everywhere = _has_any_global_hook()  # type: ignore[no-untyped-call]
+        return {layer for layer in self.layers if everywhere or layer._forward_hooks or layer._forward_pre_hooks}
 
     def _differentiated(self, H: Tensor) -> bool:
         return torch.is_grad_enabled() and (H.requires_grad or any(p.requires_grad for p in self.parameters()))
@@ -147,7 +155,8 @@ class Transformer(nn.Module):
         if not isinstance(H, Array):
             raise TypeError(f"H is a {type(H).__name__}: must be a numpy array or a tensor")
         plain("H", H)
-        if str(H.dtype).removeprefix("torch.") != str(self.dtype).removeprefix("torch."):
+        dtype = self.dtype
+        if H.dtype != (dtype if isinstance(H, torch.Tensor) else _NUMPY.get(dtype)):
             raise TypeError(f"H has dtype {H.dtype}: must be {self.dtype}, which .to(...) of the transformer changes")
         if H.ndim < 2 or H.shape[-2] != self.width or 0 in H.shape:
             raise ValueError(
@@ -157,8 +166,9 @@ class Transformer(nn.Module):
         if H.shape[-1] < needed:
             raise ValueError(f"H has n = {H.shape[-1]} tokens: must be at least {needed}, the size of its identity")
         if isinstance(H, np.ndarray):
-            H = np.require(H, requirements=["C", "W"])  # what torch can share; copies anything else
-        return torch.as_tensor(H, device=self.device)
+            shared = H.flags.c_contiguous and H.flags.writeable  # what torch can share; anything else is copied
+            H = torch.from_numpy(H if shared else np.require(H, requirements=["C", "W"]))
+        return H.to(self.device)
 
     def pack(self, *inputs: object, **named: object) -> Array:
         """Return H for the inputs of this construction; see ``packing.inputs`` for their names and shapes."""
@@ -204,11 +214,6 @@ class Transformer(nn.Module):
 def _is_finite(state: Tensor) -> bool:
     low, high = torch.aminmax(state.detach())  # NaN if there is one; isfinite(state) would need copies of it
     return -math.inf < low.item() <= high.item() < math.inf
-
-
-def _has_hooks(layer: Layer) -> bool:
-    """Whether someone watches the layer: then its input and output must not be written over by the next one."""
-    return bool(layer._forward_hooks or layer._forward_pre_hooks or _has_any_global_hook())  # type: ignore[no-untyped-call]
 
 
 def _dense_layer(layer: Layer, like: Tensor) -> Layer:

@@ -48,6 +48,7 @@ from tfnewton.theory.width import inversion_residual, inversion_scale, inversion
 
 __all__ = ["ErrorBudget", "ReluLayers", "error_budget", "leading_width", "step_error", "sublevel_radius"]
 
+LEAST_MU, LARGEST_MU = 1e-9, 1e12  # beyond, the tolerances leave the reach of float64
 INVERSION_SHARE = 0.1  # of the error, left to the inversion: one more step squares what it leaves
 PROBABILITY_COPIES = 2  # p is gated on the label: one copy of its units for each sign
 Interval = tuple[float, float]
@@ -82,7 +83,7 @@ class ReluLayers(NamedTuple):
 
 @dataclass(frozen=True)
 class ErrorBudget:
-    """How the error of one step is shared among its approximations; made by ``error_budget``.
+    """How the error of one step is shared; made by ``error_budget``.
 
     ``error`` bounds the step from any x with ||x|| <= ``radius``; e_p, e_d, e_m, e_eta as in the head of this module.
     """
@@ -138,7 +139,10 @@ class ErrorBudget:
 
     def layers(self, scheme: str = "curvature") -> ReluLayers:
         """Return the four approximations that meet the tolerances, with knots placed by ``scheme``."""
-        return _approximate(self, scheme)
+        try:
+            return _approximate(self, scheme)
+        except ValueError as fault:
+            raise ValueError(f"error = {self.error:g}: must be larger at mu = {self.mu:g} ({fault})") from fault
 
     def relu_width(self, scheme: str = "curvature") -> int:
         """Return the ReLU units of one step: two copies of p, d, one product a coordinate, eta."""
@@ -167,19 +171,16 @@ def error_budget(d: int, mu: float, error: float, *, radius: float | None = None
 
     Valid for every x with ||x|| <= ``radius``, by default sqrt(2 ln 2/mu), which holds the sublevel set of x = 0, and
     for every n. ``order`` is that of the Newton-Schulz iteration. The shares minimise the total width to first order.
-    Raises ValueError for d < 1, mu <= 0, error <= 0, radius <= 0, order < 2.
+    Raises ValueError for d < 1, mu outside [1e-9, 1e12], radius <= 0, error outside (0, radius], order < 2.
     """
-    d, mu, error = _problem(d, mu, error)
-    radius = sublevel_radius(mu) if radius is None else checks.real("radius", radius, above=0.0)
+    d, mu, error, radius = _problem(d, mu, error, radius)
     order = checks.integer("order", order, minimum=2)
     u = _decrement(mu, radius) / (2.0 * math.sqrt(mu))
     weight, constant, copies = _shares(d, mu, radius)
     tolerance = np.cbrt(constant * (copies / weight) ** 2)
     tolerance *= error / (weight @ tolerance)
-    # rho is chosen first, for the largest perturbation of B that these tolerances permit
-    amplification = math.sqrt((0.25 + mu) / mu)
-    rho = min(INVERSION_SHARE * error / (2.0 * u + 2.0 * u / (1.0 + u)), 0.1) / amplification
-    steps = inversion_steps(mu, rho, order, min(math.sqrt(d) * float(tolerance[2]), 0.5 * mu))
+    rho = min(INVERSION_SHARE * error / (2.0 * u + 2.0 * u / (1.0 + u)), 0.1) / math.sqrt((0.25 + mu) / mu)
+    steps = inversion_steps(mu, rho, order, min(math.sqrt(d) * float(tolerance[2]), 0.5 * mu))  # for the largest E
 
     def scaled(part: float) -> ErrorBudget:
         return ErrorBudget(d, mu, error, radius, order, steps, *(float(part * t) for t in tolerance))
@@ -187,7 +188,9 @@ def error_budget(d: int, mu: float, error: float, *, radius: float | None = None
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if _fits(scaled(middle)) else (low, middle)
+        tried = scaled(middle)
+        fits = tried.perturbation < mu and tried.bound <= error
+        low, high = (middle, high) if fits else (low, middle)
     return scaled(low)
 
 
@@ -196,14 +199,9 @@ def leading_width(d: int, mu: float, error: float, *, radius: float | None = Non
 
     S = sum of copies^(2/3) (weight · constant)^(1/3) over the approximations.
     """
-    d, mu, error = _problem(d, mu, error)
-    radius = sublevel_radius(mu) if radius is None else checks.real("radius", radius, above=0.0)
+    d, mu, error, radius = _problem(d, mu, error, radius)
     weight, constant, copies = _shares(d, mu, radius)
     return float(np.cbrt(copies**2 * weight * constant).sum() ** 1.5 / math.sqrt(error))
-
-
-def _fits(budget: ErrorBudget) -> bool:
-    return budget.perturbation < budget.mu and budget.bound <= budget.error
 
 
 def _shares(d: int, mu: float, radius: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -247,6 +245,7 @@ def _decrement(mu: float, radius: float) -> float:
     return float(PROBABILITY.value(z) / np.sqrt(VARIANCE.value(z) + mu)) + math.sqrt(mu) * radius
 
 
-def _problem(d: int, mu: float, error: float) -> tuple[int, float, float]:
-    d = checks.integer("d", d, minimum=1)
-    return d, checks.real("mu", mu, above=0.0), checks.real("error", error, above=0.0)
+def _problem(d: int, mu: float, error: float, radius: float | None) -> tuple[int, float, float, float]:
+    d, mu = checks.integer("d", d, minimum=1), checks.real("mu", mu, minimum=LEAST_MU, maximum=LARGEST_MU)
+    radius = sublevel_radius(mu) if radius is None else checks.real("radius", radius, above=0.0)
+    return d, mu, checks.real("error", error, above=0.0, maximum=radius), radius

@@ -24,6 +24,9 @@ __all__ = [
 ]
 
 
+_LARGEST_LOGARITHM = math.log(1.7e308)  # of a float64
+
+
 def rows(d: int) -> int:
     """Return 6d + 4, the rows of H in the construction of thm:logistic, as the remark after it says."""
     return 6 * checks.integer("d", d, minimum=1) + 4
@@ -45,10 +48,14 @@ def compact_depth(steps: int, inversion_steps: int) -> int:
 
 
 def printed_relu_width(d: int, mu: float, error: float) -> float:
-    """Return d (1 + mu)^8/(error^4 mu^10), the width of thm:logistic with its constant taken as one."""
+    """Return d (1 + mu)^8/(error^4 mu^10), the width of thm:logistic with its constant taken as one.
+
+    Infinite where that is beyond float64.
+    """
     d = checks.integer("d", d, minimum=1)
     mu, error = checks.real("mu", mu, above=0.0), checks.real("error", error, above=0.0)
-    return d * (1.0 + mu) ** 8 / (error**4 * mu**10)
+    logarithm = math.log(d) + 8.0 * math.log1p(mu) - 4.0 * math.log(error) - 10.0 * math.log(mu)
+    return math.exp(logarithm) if logarithm < _LARGEST_LOGARITHM else math.inf
 
 
 def printed_main_relu_width(d: int, mu: float, error: float) -> float:
@@ -81,8 +88,9 @@ def inversion_residual(mu: float, steps: int, order: int = 2, perturbation: floa
 
     k = ``steps`` Newton-Schulz steps of ``order`` from X0 = alpha B^T; s1, sd, alpha as in ``inversion_scale``.
     """
-    power = checks.integer("order", order, minimum=2) ** _steps(steps)
-    return math.exp(-power * inversion.decay_rate(_kappa(mu, perturbation), "optimal"))
+    rate = inversion.decay_rate(_kappa(mu, perturbation), "optimal")
+    logarithm = _steps(steps) * math.log(checks.integer("order", order, minimum=2)) + math.log(rate)
+    return math.exp(-math.exp(logarithm)) if logarithm < _LARGEST_LOGARITHM else 0.0
 
 
 def inversion_steps(mu: float, tolerance: float, order: int = 2, perturbation: float = 0.0) -> int:
