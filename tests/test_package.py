@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import json
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import tfnewton
 
@@ -19,8 +21,11 @@ FILES = sorted(ROOT.rglob("*.py"))
 NAMES = {
     path: ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__") for path in FILES
 }
-FOLDERS = {"algorithms", "constructions", "theory", "learning", "figures"}
-FOUNDATION = {"checks", "layout", "maps", "packing", "layers", "transformer", "checkpoint", "relu", "feed_forward"}
+FOLDERS = [
+    *("algorithms", "approximation", "campaign", "constructions", "figures"),
+    *("learning", "model", "rerun", "theory"),
+]
+GROUND = ["checks", "files", "scaling"]
 NOTEBOOK_TOOLS = {
     "IPython",
     "ipykernel",
@@ -39,15 +44,6 @@ def role(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
-def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names if node.module == "tfnewton")
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-
-
 def run(script: str, *arguments: str) -> str:
     done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -59,46 +55,61 @@ def modules(*roles: str) -> list[str]:
 
 
 def test_folders_are_the_roles_of_the_package() -> None:
-    assert {path.parent.name for path in FILES if path.name == "__init__.py"} - {"tfnewton"} <= FOLDERS
-    assert {name for name in FOUNDATION if not (ROOT / f"{name}.py").is_file()} == set()
+    assert sorted({path.parent.name for path in FILES if path.name == "__init__.py"} - {"tfnewton"}) == FOLDERS
+    assert sorted(path.stem for path in ROOT.glob("[!_]*.py")) == GROUND
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if role(NAMES[path]) in FOUNDATION], ids=lambda p: p.name)
-def test_the_foundation_imports_only_itself(path: Path) -> None:
-    ours = {module for module in imports(path) if module.startswith("tfnewton.")}
-    assert {role(module) for module in ours} <= FOUNDATION
+def test_tests_mirror_the_folders() -> None:
+    tests = Path(__file__).parent
+    assert set(FOLDERS) <= {path.name for path in tests.iterdir() if path.is_dir()}
+    for folder in FOLDERS:
+        assert list((tests / folder).glob("test_*.py")), folder
 
 
-ALLOWED = {
-    "algorithms": {"algorithms"},
-    "constructions": {"constructions", "theory"},
-    "theory": {"theory", "algorithms"},
-    "learning": {"learning", "algorithms", "theory", "constructions"},
-    "figures": {"figures", "theory"},
-}
+def test_arrows_run_downwards_in_no_circle() -> None:
+    """The contracts of pyproject.toml, which count imports inside functions and those for type checkers."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT.parent,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "Contracts: 3 kept, 0 broken." in done.stdout
 
 
-@pytest.mark.parametrize("folder", ALLOWED)
-def test_folders_import_what_they_may(folder: str) -> None:
-    for path in FILES:
-        if role(NAMES[path]) == folder:
-            used = {role(module) for module in imports(path) if module.startswith("tfnewton.")}
-            assert used & FOLDERS <= ALLOWED[folder], path
-
-
-def test_modules_at_the_top_import_no_folder() -> None:
-    for path in FILES:
-        if path.parent == ROOT:
-            assert not {role(module) for module in imports(path) if module.startswith("tfnewton.")} & FOLDERS, path
+def test_a_broken_contract_is_noticed(tmp_path: Path) -> None:
+    """An arrow upwards inside a function, a circle for type checkers only, a construction that leans on algorithms."""
+    for module, line in (
+        ("checks.py", "\n\ndef up() -> None:\n    import tfnewton.theory.width\n"),
+        ("model/maps.py", "\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import tfnewton.model.layers\n"),
+        ("constructions/inversion.py", "\nimport tfnewton.algorithms.inversion\n"),
+    ):
+        copy = tmp_path / module.replace("/", "-")
+        shutil.copytree(ROOT, copy / "tfnewton", ignore=shutil.ignore_patterns("shipped", "__pycache__"))
+        shutil.copy(ROOT.parent / "pyproject.toml", copy)
+        with (copy / "tfnewton" / module).open("a") as file:
+            file.write(line)
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports; "
+                "sys.exit(lint_imports(no_cache=True))",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=copy,
+        )
+        assert done.returncode == 1, module
+        assert "2 kept, 1 broken" in done.stdout or "1 kept, 2 broken" in done.stdout, done.stdout
 
 
 def test_there_is_one_transformer() -> None:
     """Constructed and trained models are instances of the same class."""
-    defined = [path for path in FILES if "class Transformer(" in path.read_text()]
-    assert defined == [ROOT / "transformer.py"]
-    for folder in ("constructions", "learning"):
-        users = [path for path in (ROOT / folder).glob("*.py") if "tfnewton.model.transformer" in set(imports(path))]
-        assert users or not any((ROOT / folder).glob("[!_]*.py")), folder
+    assert [path for path in FILES if "class Transformer(" in path.read_text()] == [ROOT / "model" / "transformer.py"]
 
 
 IMPORT_STEP_BY_STEP = """
@@ -133,8 +144,8 @@ def imported() -> dict[str, Any]:
     plan = {
         "transformer": ["tfnewton.model.transformer"],
         "constructions": modules("constructions"),
-        "core": modules(*FOUNDATION, "algorithms"),
-        "rest": modules("theory", "learning"),
+        "core": modules(*GROUND, "model", "approximation", "algorithms"),
+        "rest": modules("theory", "learning", "campaign", "rerun"),
     }
     return dict(json.loads(run(IMPORT_STEP_BY_STEP, json.dumps(plan))))
 
@@ -232,3 +243,34 @@ def test_modules_only_define_things(path: Path) -> None:
         docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         guarded = isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "__name__ == '__main__'")
         assert isinstance(node, kinds) or docstring or guarded, f"line {node.lineno}"
+
+
+def test_a_wheel_holds_everything_and_works_in_a_clean_environment(tmp_path: Path) -> None:
+    """Built from the sources, unpacked where nothing else of this repository is to be found, typed, with its results."""
+    sources = tmp_path / "sources"  # a build leaves files beside its sources
+    shutil.copytree(ROOT, sources / "tfnewton", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT.parent / name, sources)
+    pip = [sys.executable, "-m", "pip", "--quiet", "wheel", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--wheel-dir", tmp_path, sources], check=True)
+    (wheel,) = tmp_path.glob("tfnewton-*.whl")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "clean"], check=True)
+    python = tmp_path / "clean" / "bin" / "python"
+    site = Path(
+        subprocess.run(
+            [python, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+    )
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        archive.extractall(site)
+    assert "tfnewton/py.typed" in names
+    ours = {str(path.relative_to(ROOT.parent)) for path in ROOT.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    assert {name for name in names if ".dist-info/" not in name} == ours
+    (site / "dependencies.pth").write_text(f"{Path(torch.__file__).parents[1]}\n")
+    script = "import tfnewton; from tfnewton.campaign import results; print(tfnewton.__file__, len(results.index()))"
+    done = subprocess.run([python, "-I", "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    file, count = done.stdout.split()
+    assert Path(file).is_relative_to(site)
+    assert int(count) > 20

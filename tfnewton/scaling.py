@@ -42,7 +42,7 @@ def rescaled(name: str, array: Tensor, k: Tensor | int, axes: int, remedy: str) 
 def normal_exponent(A: Tensor, ridge: float) -> Tensor:
     """Return k, one for each matrix of the batch, for which A 2^-k and ridge 4^-k are near one or below it."""
     k = exponent(A, 2)
-    return torch.maximum(k, exponent(torch.tensor(math.sqrt(ridge), device=A.device), 0)) if ridge > 0.0 else k
+    return k if ridge == 0.0 else k.clamp(min=math.frexp(math.sqrt(ridge))[1])
 
 
 def normal_matrix(A: Tensor, ridge: float, k: Tensor) -> Tensor:

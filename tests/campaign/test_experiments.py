@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,19 @@ def test_one_failed_run_does_not_stop_the_others(tmp_path: Path) -> None:
     train(run.config.model_copy(update={"seed": 9}), tmp_path / run.name)
     assert experiments._train(run, tmp_path).startswith(f"{run.name}: not trained: ")
     assert write_table("logistic", tmp_path, "smoke") is None
+
+
+def test_a_finished_run_of_another_config_enters_no_table(tmp_path: Path) -> None:
+    """A smoke run in the folder of a default one: told by each field that differs, before anything is evaluated."""
+    run = EXPERIMENTS["lsa-depth"].runs("smoke")[0]
+    other = run.config.model_copy(update={"steps": 10, "task": run.config.task.model_copy(update={"d": 3})})
+    train(other, tmp_path / run.name)
+    with pytest.raises(ValueError, match=rf"{run.name} holds another run: task\.d is 3 there, 10 was asked for; steps"):
+        write_table("lsa-depth", tmp_path, "smoke")
+    shutil.copy(tmp_path / run.name / "weights.safetensors", tmp_path / "foreign")
+    shutil.rmtree(tmp_path / run.name)
+    train(run.config, tmp_path / run.name)
+    (tmp_path / "foreign").replace(tmp_path / run.name / "weights.safetensors")  # of the other config
+    with pytest.raises(ValueError, match=r"holds another run: task\.d is 3 there, 10 was asked for"):
+        write_table("lsa-depth", tmp_path, "smoke")
+    assert not list(tmp_path.glob("*.csv"))

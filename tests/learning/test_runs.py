@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.helpers.tiny_run import StopError, config, stop_at, weights
 from tfnewton.learning.runs import RunFolder, read_checkpoint
@@ -87,3 +89,50 @@ def test_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not list(run.glob(".*"))
     train(config(), run)
     assert weights(run) == weights(tmp_path / "whole")
+
+
+def test_a_damaged_best_checkpoint_is_not_replaced_by_an_older_one(tmp_path: Path) -> None:
+    """What would be published are the weights of an earlier step under the loss of a later one."""
+    train(config(), tmp_path)
+    (tmp_path / "weights.safetensors").unlink()
+    best = tmp_path / "best.safetensors"
+    assert (tmp_path / "best.previous.safetensors").exists()
+    best.write_bytes(best.read_bytes()[:-8])
+    with (
+        pytest.warns(UserWarning, match=r"best\.safetensors: "),
+        pytest.raises(ValueError, match="the best checkpoint is damaged; remove the folder to begin anew"),
+    ):
+        train(config(), tmp_path)
+    assert not (tmp_path / "weights.safetensors").exists()
+
+
+@pytest.mark.parametrize("content", ["{", "3", '["a"]', ""])
+def test_a_damaged_record_of_the_environment_is_named(tmp_path: Path, content: str) -> None:
+    with pytest.raises(StopError):
+        train(config(), tmp_path, stop_at(35))
+    (tmp_path / "environment.json").write_text(content)
+    with pytest.raises(ValueError, match=r"environment\.json: damaged"):
+        train(config(), tmp_path)
+    (tmp_path / "environment.json").unlink()
+    train(config(), tmp_path)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:7", "nowhere", "meta"])
+def test_a_missing_device_is_refused_and_leaves_nothing(tmp_path: Path, device: str) -> None:
+    if device == "cuda" and torch.cuda.is_available():
+        pytest.skip("there is one here")
+    with pytest.raises(ValueError, match=rf"^device = '{device}': must be one that torch can use here"):
+        train(config(), tmp_path / "run", device=device)
+    assert not list(tmp_path.iterdir())
+
+
+def test_checkpoints_hold_every_bit_of_what_they_store(tmp_path: Path) -> None:
+    train(config(10), tmp_path)
+    path = tmp_path / "last.safetensors"
+    data, chance = path.read_bytes(), random.Random(0)
+    for _ in range(100):
+        broken = bytearray(data)
+        broken[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match=r"last\.safetensors: "):
+            read_checkpoint(path)

@@ -22,7 +22,7 @@ from tests.helpers.tiny_run import StopError, config, stop_at, weights
 from tfnewton.learning import training
 from tfnewton.learning.encoder import EncoderOptions
 from tfnewton.learning.models import LinearAttention, LinearAttentionOptions
-from tfnewton.learning.runs import read_checkpoint
+from tfnewton.learning.runs import RunFolder, read_checkpoint
 from tfnewton.learning.tasks import Curriculum, LinearPrompts, LogisticRegression
 from tfnewton.learning.training import train
 
@@ -175,13 +175,27 @@ def test_hopeless_divergence_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
         train(config(), tmp_path)
 
 
-def test_bfloat16_then_float32(tmp_path: Path) -> None:
+def test_bfloat16_then_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = LinearAttentionOptions(layers=2, width=16, heads=2, layer_norm=1e-5, init=0.05, init_out=0.05)
-    train(config(20, model=model, bf16=0.5), tmp_path / "a")
-    train(config(20, model=model), tmp_path / "b")
-    first, second = (read_checkpoint(tmp_path / name / "last.safetensors").tensors["model.qkv"] for name in "ab")
-    assert first.dtype == torch.float32
-    assert 0.0 < (first - second).abs().max() < 0.05
+    seen: list[tuple[int, bool]] = []
+    forward = LinearAttention.forward
+
+    def watch(self: LinearAttention, prompts: LinearPrompts) -> Tensor:
+        if len(prompts.x) == 8:  # a training step, not an evaluation
+            seen.append((len(seen), torch.is_autocast_enabled("cpu")))
+        return forward(self, prompts)
+
+    monkeypatch.setattr(LinearAttention, "forward", watch)
+    for pays, low in ((True, 5), (False, 0)):  # with instructions for bfloat16, and without
+        seen.clear()
+        monkeypatch.setattr(training, "_bf16_pays", lambda device, pays=pays: pays)
+        train(config(20, model=model, bf16=0.25), tmp_path / str(pays))
+        assert seen == [(step, step < low) for step in range(20)]
+        assert RunFolder(tmp_path / str(pays)).sessions()[0]["bf16"] is pays
+    first, second = (read_checkpoint(tmp_path / name / "last.safetensors") for name in ("True", "False"))
+    difference = (first.tensors["model.qkv"] - second.tensors["model.qkv"]).abs().max()
+    assert first.tensors["model.qkv"].dtype == torch.float32
+    assert 0.0 < difference < 0.05
 
 
 def test_encoder_and_curriculum_train(tmp_path: Path) -> None:

@@ -185,8 +185,8 @@ def minimize(A: Array, y: Array, mu: float, x0: Array | None = None, max_steps: 
     """
     max_steps = checks.integer("max_steps", max_steps, minimum=1)
     data, (x,), k = _near_one(*problem(A, y, mu, ("x0", x0)))
-    # Rows longer than one: x -> r x, a -> a / r, mu -> mu / r^2 is the same problem with rows of norm at most one.
-    longest = max(2.0**-k, float(data.A.norm(dim=-1).max()))
+    # x -> r x, a -> a / r, mu -> mu / r^2 is the same problem, with rows of norm at most one
+    longest = max(1e-3, float(data.A.norm(dim=-1).max()))  # mu is then near one
     constant = damping_constant(data.mu / longest**2, "sharp")
     previous = torch.full(x.shape[:-1], math.inf, dtype=x.dtype, device=x.device)
     done = torch.zeros_like(previous, dtype=torch.bool)

@@ -28,7 +28,7 @@ class TrainingConfig(Record):
             cosine to ``final_rate`` times the largest.
         betas, weight_decay: of AdamW.
         clip: bound on the global norm of the gradient; None for none.
-        bf16: fraction of the steps, from the first, whose products are in bfloat16.
+        bf16: fraction of the steps, from the first, whose products are in bfloat16, where the machine does that fast.
         evaluate_every: steps between two evaluations, each of which writes a checkpoint.
         validation: prompts that choose the best checkpoint; they are never used for a reported loss.
     """

@@ -114,15 +114,15 @@ class RunFolder:
             raise ValueError(f"no whole checkpoint {name!r} is left: {'; '.join(faults)}")
         return None
 
-    def record_session(self, step: int) -> None:
-        """Add to environment.json with which versions, and from which step, the run goes on."""
+    def record_session(self, step: int, bf16: bool) -> None:
+        """Add to environment.json with which versions, from which step, and whether in bfloat16, the run goes on."""
         versions = {
             "tfnewton": tfnewton.__version__,
             "torch": torch.__version__,
             "numpy": np.__version__,
             "python": platform.python_version(),
         }
-        session = {"from_step": step, "threads": torch.get_num_threads(), "machine": platform.machine()}
+        session = {"from_step": step, "threads": torch.get_num_threads(), "machine": platform.machine(), "bf16": bf16}
         self.write("environment.json", json.dumps([*self.sessions(), session | {"versions": versions}], indent=2))
 
     def sessions(self) -> list[dict[str, Any]]:

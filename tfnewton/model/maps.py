@@ -58,6 +58,9 @@ class Selection:
         """The map that keeps all of ``rows`` rows."""
         return cls((Piece(0, 0, rows, 1.0),), (rows, rows))
 
+    def __deepcopy__(self, memo: object) -> Selection:
+        return self
+
     def __call__(self, H: Tensor) -> Tensor:
         rows, coefficient = self.factor(H)
         return rows if coefficient == 1.0 else rows * coefficient

@@ -221,5 +221,6 @@ def _dense_layer(layer: Layer, like: Tensor) -> Layer:
         return Dense(m.dense(like).clone(), trainable=True)
 
     heads = [Head(dense(h.out), dense(h.value), dense(h.key), dense(h.query)) for h in layer.heads]
-    relu = None if layer.relu is None else ReLU.dense(*(W.clone() for W in layer.relu.weights(like)), trainable=True)
+    units = None if layer.relu is None or not layer.relu.groups else layer.relu.weights(like)
+    relu = None if units is None else ReLU.dense(*(W.clone() for W in units), trainable=True)
     return Layer(heads, relu, layer.label, layer.options)

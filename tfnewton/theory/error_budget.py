@@ -83,10 +83,7 @@ class ReluLayers(NamedTuple):
 
 @dataclass(frozen=True)
 class ErrorBudget:
-    """How the error of one step is shared; made by ``error_budget``.
-
-    ``error`` bounds the step from any x with ||x|| <= ``radius``; e_p, e_d, e_m, e_eta as in the head of this module.
-    """
+    """``error`` bounds the step from any x with ||x|| <= ``radius``; e_p, e_d, e_m, e_eta as in the module's head."""
 
     d: int
     mu: float
