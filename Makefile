@@ -10,12 +10,13 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help book test test-quick notebooks bench clean chromium
+.PHONY: help book test test-quick test-long notebooks bench clean chromium
 
 help:
 	@echo "make book        build the book into _build/html"
-	@echo "make test        check everything: style, types, package, notebooks, book, browser"
+	@echo "make test        check everything once: style, types, imports, package, notebooks, book, browser"
 	@echo "make test-quick  the unit tests alone"
+	@echo "make test-long   the repetitions: kills by the dozen, every experiment, many more of every random case"
 	@echo "make notebooks   run every chapter again, in place"
 	@echo "make bench       print the benchmark table"
 	@echo "make clean       remove what was built (.venv stays)"
@@ -28,19 +29,24 @@ test: chromium .venv/test book
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(PYTEST) --nbval --nbval-current-env tests notebooks
+	$(BIN)/lint-imports
+	$(PYTEST) -m "not long" --nbval --nbval-current-env tests notebooks
 
 test-quick: .venv/test
-	$(PYTEST) -m "not slow" tests
+	$(PYTEST) -p no:nbval -m "not slow and not long" tests
+
+test-long: .venv/test
+	TIMES_AS_MANY_CASES=10 $(PYTEST) -m "long or hypothesis" tests
 
 notebooks: .venv/book
 	$(BIN)/python notebooks/execute.py
 
 bench: .venv/book
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.training
 
 clean:
-	rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf _build build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 chromium:
 	@command -v $(CHROMIUM) >/dev/null || { \

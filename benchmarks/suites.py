@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -14,6 +15,7 @@ from tfnewton.algorithms import logistic_regression as direct
 from tfnewton.constructions.inversion import newton_schulz
 from tfnewton.constructions.linear_regression import gradient_descent, least_squares
 from tfnewton.constructions.logistic_regression import damped_newton
+from tfnewton.model.feed_forward import ReLU
 from tfnewton.model.transformer import Transformer
 
 __all__ = ["SUITES", "Table"]
@@ -126,6 +128,15 @@ def regression(seconds: float) -> Table:
     return Table("Linear regression: forward pass and number of examples", note, rows)
 
 
+def _with_full_matrices(model: Transformer) -> Transformer:
+    like = torch.empty(0, dtype=model.dtype)
+    full = deepcopy(model)
+    for layer in full.layers:
+        if layer.relu is not None:
+            layer.relu = ReLU.dense(*layer.relu.weights(like), trainable=False)
+    return full
+
+
 def logistic(seconds: float) -> Table:
     """One damped Newton step of thm:logistic: build, forward pass, and the same step computed directly."""
     rows: list[Row] = []
@@ -135,10 +146,12 @@ def logistic(seconds: float) -> Table:
         A /= np.linalg.norm(A, axis=1, keepdims=True)
         build = partial(damped_newton, d, n, mu, 1, error)
         model = build()
+        H = np.asarray(model.pack(A, y))
         times = alternate(
             {
                 "build": build,
-                "step": partial(model, np.asarray(model.pack(A, y))),
+                "step": partial(model, H),
+                "full": partial(_with_full_matrices(model), H),
                 "direct": partial(direct.damped_newton, A, y, mu, 1),
             },
             seconds,
@@ -152,10 +165,14 @@ def logistic(seconds: float) -> Table:
                 "layers": model.depth,
                 "widest ReLU": model.relu_width,
                 **{f"{name} ms": value.median * 1e3 for name, value in times.items()},
+                "full/step": _ratios(times, "full", "step"),
                 "step/direct": _ratios(times, "step", "direct"),
             }
         )
-    note = "Direct: gradient, Hessian and one linear system. The step inverts by iteration and uses ReLU units."
+    note = (
+        "Full: the same step with W_1 and W_2 as full matrices; it multiplies the rows that units read and write.\n"
+        "Direct: gradient, Hessian and one linear system. The step inverts by iteration and uses ReLU units."
+    )
     return Table("Logistic regression: one damped Newton step", note, rows)
 
 

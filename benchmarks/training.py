@@ -16,6 +16,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor, nn
 
+from tfnewton.learning import training
 from tfnewton.learning.models import LinearAttention, LinearAttentionOptions
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, generator
 
@@ -104,14 +105,13 @@ def alternate(steps: dict[str, Step], rounds: int) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def gemm_seconds(batch: int, layer_norm: bool) -> float:
-    """Return how long the products of one step would take at the speed of one large float32 (LN: bfloat16) product.
+def gemm_seconds(batch: int, layer_norm: bool, dtype: torch.dtype) -> float:
+    """Return how long the products of one step would take at the speed of one large product of this dtype.
 
     A layer multiplies tokens (Gram form: d + 1 of them) by 4 width^2 weights and has about 3 token-by-token products a
     head; the backward pass does twice as much, and of the last layer only the keys and values of one query are needed.
     """
     tokens = batch * (N + 1 if layer_norm else D + 1)
-    dtype = torch.bfloat16 if layer_norm else torch.float32
     a, b = torch.randn(4096, 512, dtype=dtype), torch.randn(512, 512, dtype=dtype)
     speed = 2 * 4096 * 512 * 512 / alternate({"gemm": lambda: torch.mm(a, b)}, 20)["gemm"]
     inner = LAYERS - 1 if layer_norm else LAYERS - 2  # the first layer of the Gram form is the same for all prompts
@@ -128,19 +128,23 @@ def main(batch: int = 256, rounds: int = 15) -> None:
         f"L = {LAYERS}, d = {D}, n = {N}, width {WIDTH}, {HEADS} heads, batch {batch}, one thread, medians of {rounds}"
     )
     print(f"{'path':28}{'ms a step':>12}{'reference':>12}{'ratio':>8}{'products alone':>16}")
-    for name, epsilon in (("Gram form, no LayerNorm", None), ("tokens, LayerNorm, bfloat16", 1e-5)):
+    chosen = "bfloat16" if training._bf16_pays("cpu") else "float32"
+    print(f"training with LayerNorm takes {chosen} on this machine")
+    paths = {"Gram form, no LayerNorm": (None, False), "LayerNorm, float32": (1e-5, False)}
+    paths |= {"LayerNorm, bfloat16": (1e-5, True)}
+    for name, (epsilon, bf16) in paths.items():
         options = LinearAttentionOptions(layers=LAYERS, layer_norm=epsilon, init=0.02, init_out=0.02)
         model = LinearAttention(options, D, generator(0, "benchmark"))
         layer_norm = epsilon is not None
         seconds = alternate(
             {
-                "ours": step(model, task.sample, batch, bf16=layer_norm, fused=True),
+                "ours": step(model, task.sample, batch, bf16=bf16, fused=True),
                 "reference": step(Reference(layer_norm), reference_sample, batch, bf16=False, fused=False),
             },
             rounds,
         )
         ours, reference = (1e3 * seconds[key] for key in ("ours", "reference"))
-        limit = 1e3 * gemm_seconds(batch, layer_norm)
+        limit = 1e3 * gemm_seconds(batch, layer_norm, torch.bfloat16 if bf16 else torch.float32)
         print(f"{name:28}{ours:12.1f}{reference:12.1f}{reference / ours:8.1f}{limit:16.1f}")
 
 

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.tries import tries
 from tfnewton.checks import batch, choice, integer, like, real, tensor
 
 
@@ -75,7 +76,7 @@ def test_choice() -> None:
     shape=st.lists(st.integers(1, 4), min_size=2, max_size=4),
     swapped=st.booleans(),
 )
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 def test_tensor_keeps_values_and_float32(dtype: type[np.generic], shape: list[int], swapped: bool) -> None:
     array = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     stored = array.astype(array.dtype.newbyteorder()) if swapped and dtype is not np.longdouble else array
@@ -145,7 +146,7 @@ def test_tensor_remembers_sizes() -> None:
 
 
 @given(axes=st.lists(st.lists(st.integers(1, 3), max_size=3), min_size=1, max_size=3))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=tries(50))
 def test_batch_agrees_with_numpy_arithmetic(axes: list[list[int]]) -> None:
     named = {f"x{i}": shape for i, shape in enumerate(axes)}
     try:

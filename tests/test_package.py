@@ -207,6 +207,7 @@ assert np.abs(X @ A[:2] - np.eye(2)).max() < 1e-12
 """
 
 
+@pytest.mark.slow
 def test_the_core_works_without_the_extras() -> None:
     run(WITHOUT_EXTRAS, ",".join(EXTRAS))
 
@@ -245,8 +246,9 @@ def test_modules_only_define_things(path: Path) -> None:
         assert isinstance(node, kinds) or docstring or guarded, f"line {node.lineno}"
 
 
+@pytest.mark.slow
 def test_a_wheel_holds_everything_and_works_in_a_clean_environment(tmp_path: Path) -> None:
-    """Built from the sources, unpacked where nothing else of this repository is to be found, typed, with its results."""
+    """Built from the sources, unpacked where nothing else of the repository is to be found, typed, with its results."""
     sources = tmp_path / "sources"  # a build leaves files beside its sources
     shutil.copytree(ROOT, sources / "tfnewton", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):

@@ -13,6 +13,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.tries import tries
 from tfnewton.algorithms import inversion, linear_regression, logistic_regression
 from tfnewton.constructions.linear_regression import least_squares as construction
 from tfnewton.constructions.logistic_regression import scale_rows
@@ -52,7 +53,7 @@ def same_or_refused(compute: Callable[[], object], expected: np.ndarray, k: int)
 
 
 @given(st.integers(1, 5), st.integers(-1100, 1100), st.integers(0, 99), dtypes, st.sampled_from(inversion.INITS))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 def test_inversion(d: int, k: int, seed: int, dtype: Any, init: str) -> None:
     k = max(-RANGE[dtype], min(RANGE[dtype], k))
     A = data(d, d, seed, dtype)[0]
@@ -71,7 +72,7 @@ def test_inversion(d: int, k: int, seed: int, dtype: Any, init: str) -> None:
     *(st.integers(1, 4), st.integers(0, 6), st.integers(-500, 500), st.integers(-500, 500), st.integers(0, 99)),
     *(dtypes, st.booleans()),
 )
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 def test_least_squares(d: int, more: int, k: int, m: int, seed: int, dtype: Any, ridged: bool) -> None:
     reach = RANGE[dtype] // 2
     k, m = max(-reach, min(reach, k)), max(-reach, min(reach, m))
@@ -115,7 +116,7 @@ def normal(A: np.ndarray, y: np.ndarray, ridge: float) -> tuple[np.ndarray, np.n
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.integers(-480, 480), st.integers(0, 99))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 def test_logistic_regression(d: int, n: int, k: int, seed: int) -> None:
     """x -> x 2^-k, A -> A 2^k, mu -> mu 4^k is the same problem."""
     A, y = data(d, n, seed, np.float64)
@@ -131,7 +132,7 @@ def test_logistic_regression(d: int, n: int, k: int, seed: int) -> None:
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.integers(-1000, 1000), st.integers(0, 99), dtypes)
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 def test_scale_rows(d: int, n: int, k: int, seed: int, dtype: Any) -> None:
     k = max(-RANGE[dtype], min(RANGE[dtype], k))
     A = data(d, n, seed, dtype)[0]
@@ -245,7 +246,7 @@ def test_results_out_of_range_are_refused() -> None:
 
 
 @given(st.floats(width=64, allow_nan=False, allow_infinity=False), st.integers(-2000, 2000))
-@settings(max_examples=100)
+@settings(max_examples=tries(100))
 def test_powers_of_two(value: float, k: int) -> None:
     """Against the C library's ldexp, up to one rounding where the result is subnormal."""
     array = torch.tensor([value], dtype=torch.float64)

@@ -14,6 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.tries import tries
 from tfnewton.algorithms.inversion import INITS, initial, newton_schulz, newton_schulz_iterates
 
 TRUTH: dict[str, Any] = json.loads((Path(__file__).parents[1] / "truth" / "truth.json").read_text())
@@ -68,7 +69,7 @@ def test_stored_iterates_of_higher_order(order: int, kind: str) -> None:
     seed=st.integers(0, 2**32 - 1),
     scale=st.sampled_from([1e-3, 1.0, 1e3]),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 def test_step_is_the_printed_sum_and_raises_the_residual_to_the_order(
     d: int, kappa: float, order: int, seed: int, scale: float
 ) -> None:
@@ -92,7 +93,7 @@ def test_step_is_the_printed_sum_and_raises_the_residual_to_the_order(
     single=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 def test_converges_to_the_inverse(
     d: int, kappa: float, order: int, init: str, batch: list[int], single: bool, seed: int
 ) -> None:
@@ -111,7 +112,7 @@ def test_converges_to_the_inverse(
 
 
 @given(d=st.integers(2, 10), order=st.integers(2, 4), seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 def test_singular_matrices_reach_the_pseudo_inverse(d: int, order: int, seed: int) -> None:
     A = random_matrix(d, 10.0, seed, rank=d // 2)
     exact = np.linalg.pinv(A, rcond=1e-8)
@@ -120,7 +121,7 @@ def test_singular_matrices_reach_the_pseudo_inverse(d: int, order: int, seed: in
 
 
 @given(d=st.integers(1, 10), kappa=st.floats(1.0, 1e6), seed=st.integers(0, 2**32 - 1), log_scale=st.integers(-80, 80))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 def test_starting_points(d: int, kappa: float, seed: int, log_scale: int) -> None:
     A = random_matrix(d, kappa, seed)
     s = np.linalg.svd(A, compute_uv=False)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
+from tests.helpers.tries import tries
 from tfnewton.algorithms.linear_regression import gradient_descent, least_squares, newton_least_squares
 
 TRUTH: dict[str, Any] = json.loads((Path(__file__).parents[1] / "truth" / "truth.json").read_text())
@@ -56,7 +57,7 @@ def test_stored_gradient_descent() -> None:
 
 
 @given(case=problems, ridge=st.sampled_from([0.0, 1e-3, 2.0]))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 def test_least_squares_equals_scipy_and_sklearn(case: tuple[int, int, float, int], ridge: float) -> None:
     d, extra, kappa, seed = case
     data, y = problem(d, d + extra, kappa, seed)
@@ -89,7 +90,7 @@ def test_rank_deficient_and_wide_data() -> None:
     batch=st.lists(st.integers(1, 3), max_size=2),
     single=st.booleans(),
 )
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=tries(50))
 def test_newton_converges_inside_the_stated_range(
     case: tuple[int, int, float, int], order: int, ridge: float, share: float, batch: list[int], single: bool
 ) -> None:
@@ -109,7 +110,7 @@ def test_newton_converges_inside_the_stated_range(
 
 
 @given(case=problems, share=st.floats(0.05, 0.99), steps=st.integers(0, 30))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 def test_gradient_descent_is_its_closed_form(case: tuple[int, int, float, int], share: float, steps: int) -> None:
     d, extra, kappa, seed = case
     data, y = problem(d, d + extra, kappa, seed)

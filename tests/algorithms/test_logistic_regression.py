@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 from scipy.special import expit, log_expit
 
+from tests.helpers.tries import tries
 from tfnewton.algorithms import logistic_regression as lr
 
 TRUTH: dict[str, dict[str, Any]] = {
@@ -90,7 +91,7 @@ def test_small_loss_keeps_its_digits() -> None:
     assert value == pytest.approx(float(mpmath.log1p(mpmath.exp(-40))), rel=1e-14)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 @given(
     seed=st.integers(0, 10_000),
     n=st.integers(1, 40),
@@ -111,7 +112,7 @@ def test_derivatives_agree_with_differences_and_scipy(seed: int, n: int, d: int,
     np.testing.assert_allclose(lr.hessian(x, A, y, mu), differences, atol=1e-8 * (1 + mu * scale))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=tries(25))
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 30), d=st.integers(1, 6), mu=st.sampled_from([1e-3, 0.1, 2.0]))
 def test_one_step_is_the_formula_of_the_paper(seed: int, n: int, d: int, mu: float) -> None:
     A, y = random_problem(seed, n, d)

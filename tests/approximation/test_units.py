@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from tests.helpers.tries import tries
 from tfnewton.approximation.curves import PROBABILITY, SQUARE, VARIANCE, Curve, step_size
 from tfnewton.approximation.knots import SCHEMES, approximate, error_bound, interpolate, product, width_constant
 from tfnewton.approximation.units import PiecewiseLinear, Product, Units
@@ -25,7 +26,7 @@ TRUTH = json.loads((Path(__file__).parents[1] / "truth" / "truth.json").read_tex
 Function = Callable[[np.ndarray], np.ndarray]
 Interval = tuple[float, float]
 
-quick = settings(deadline=None, max_examples=10)
+quick = settings(deadline=None, max_examples=tries(10))
 
 
 def eta(mu: float) -> Function:
@@ -140,6 +141,7 @@ def test_promised_error_holds_on_any_interval(a: float, length: float, digits: f
     assert measured(function, approximate(curve, interval, 10.0**digits), interval) <= 10.0**digits
 
 
+@pytest.mark.slow
 @quick
 @given(st.floats(0.01, 2), st.floats(-5, -1))
 def test_promised_error_holds_with_a_weight(mu: float, digits: float) -> None:
@@ -367,6 +369,7 @@ def test_product_keeps_tensors_and_batches() -> None:
 # Refusals
 
 
+@pytest.mark.slow
 def test_errors_that_float64_does_not_reach_are_refused() -> None:
     with pytest.raises(ValueError, match=r"error = 1e-17: must be at least .* float64"):
         approximate(SQUARE, (-1.0, 1.0), 1e-17)

@@ -16,7 +16,7 @@ from tfnewton.learning.configuration import TrainingConfig
 from tfnewton.learning.training import train
 from tfnewton.rerun.cli import app
 
-OTHERS = [name for name in EXPERIMENTS if name not in ("lsa-depth", "logistic")]
+FIRST = ("lsa-depth", "logistic", "ln-depth", "lsa-inside")  # one of each kind of table; the others are long
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -30,7 +30,9 @@ def train_here(name: str, root: Path) -> None:
             train(run.config, root / run.name)
 
 
-@pytest.mark.parametrize("name", ["lsa-depth", "logistic", *(pytest.param(n, marks=pytest.mark.slow) for n in OTHERS)])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in FIRST else pytest.mark.long) for n in EXPERIMENTS]
+)
 def test_smoke(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiments, "LN_GRID", experiments.LN_GRID[3:8:4])
     monkeypatch.setattr("tfnewton.campaign.tables.FUNCTION_PROMPTS", 20)

@@ -28,7 +28,10 @@ def test_something_is_shipped_in_little_space() -> None:
     assert {f"{name}.safetensors" for name in MODELS} == {path.name for path in results.RESULTS.glob("*.safetensors")}
 
 
-@pytest.mark.parametrize("name", list(MODELS))
+QUICK = ("lsa-3-out-kappa10-noise0-seed0", "ln-2-in-kappa10-noise0-seed0", "logistic-1-mu0.1-kappa10-seed0")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in MODELS])
 def test_shipped_model_reproduces_its_test_loss(name: str) -> None:
     entry = MODELS[name]
     config = TrainingConfig.model_validate(entry["config"], strict=False)
@@ -77,6 +80,7 @@ def test_shipped_table(path: Path) -> None:
         assert {row["run"] for row in rows} - {""} == runs - set(entry["missing"])
 
 
+@pytest.mark.slow
 def test_main_table_has_every_model_and_newton() -> None:
     text = results.main_table()
     for name, entry in MODELS.items():
@@ -86,6 +90,7 @@ def test_main_table_has_every_model_and_newton() -> None:
     assert "least squares with (x_query, 0)" in text
 
 
+@pytest.mark.slow
 def test_ship_and_load(tmp_path: Path) -> None:
     runs, folder = tmp_path / "runs", tmp_path / "shipped"
     for run in (linear_attention(2, 0, "smoke", False), logistic_encoder(1, 0, "smoke")):

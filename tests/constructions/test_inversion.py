@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.linear_problems import TRUTH, matrix, norm, symmetric, truth_matrix
 from tests.helpers.linear_problems import newton_schulz as plain
+from tests.helpers.tries import tries
 from tfnewton import Transformer
 from tfnewton.algorithms.inversion import newton_schulz as algorithm
 from tfnewton.constructions.inversion import newton_schulz
@@ -58,7 +59,7 @@ problems = st.tuples(st.integers(1, 32), st.integers(0, 25), st.booleans(), st.i
 
 
 @given(problems, st.floats(0, 8))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 def test_equals_the_plain_iteration(case: tuple[int, int, bool, int], log_kappa: float) -> None:
     """Within 10 kappa times machine precision, so within 3e-13 for kappa up to a hundred."""
     d, steps, is_symmetric, seed = case
@@ -68,7 +69,7 @@ def test_equals_the_plain_iteration(case: tuple[int, int, bool, int], log_kappa:
 
 
 @given(problems, st.floats(0, 3))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 def test_single_precision(case: tuple[int, int, bool, int], log_kappa: float) -> None:
     """Within 20 kappa times float32's precision of the plain iteration in double precision."""
     d, steps, is_symmetric, seed = case
@@ -91,7 +92,7 @@ def test_equals_the_reference_algorithm_and_the_inverse(is_symmetric: bool) -> N
 
 
 @given(st.integers(1, 8), st.integers(0, 6), st.booleans(), st.sampled_from([(1,), (3,), (2, 3)]), st.integers(0, 999))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 def test_batches(d: int, steps: int, is_symmetric: bool, batch: tuple[int, ...], seed: int) -> None:
     """A batch of starts for one matrix, and a matrix for each start."""
     model = newton_schulz(d, steps, is_symmetric)
@@ -161,7 +162,7 @@ def test_weights_are_made_before_there_are_data(is_symmetric: bool, tmp_path: Pa
 
 
 @given(problems)
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 def test_all_other_rows_come_out_as_they_went_in(case: tuple[int, int, bool, int]) -> None:
     d, steps, is_symmetric, seed = case
     A, start, _ = problem(d, 1.0, is_symmetric, seed)

@@ -18,6 +18,7 @@ from sklearn.linear_model import Ridge
 from tests.helpers.linear_problems import TRUTH, matrix, norm, truth_regression
 from tests.helpers.linear_problems import gradient_descent as plain_descent
 from tests.helpers.linear_problems import newton_schulz as plain_newton
+from tests.helpers.tries import tries
 from tfnewton import Transformer
 from tfnewton.algorithms import linear_regression as algorithms
 from tfnewton.constructions.linear_regression import gradient_descent, least_squares
@@ -90,7 +91,7 @@ def test_stored_gradient_descent() -> None:
 
 
 @given(cases(), st.floats(0, 2), st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 def test_equals_the_plain_iteration(case: tuple[int, int, int, int], log_kappa: float, ridge: bool) -> None:
     """To 1e-10, relative to ||a_test|| ||w_T|| and to ||X_T||, for kappa(A) up to a hundred."""
     d, n, steps, seed = case
@@ -106,7 +107,7 @@ def test_equals_the_plain_iteration(case: tuple[int, int, int, int], log_kappa: 
 
 
 @given(cases(), st.floats(0, 5), st.booleans())
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=tries(80))
 def test_roundoff_grows_with_the_condition_number(
     case: tuple[int, int, int, int], log_kappa: float, ridge: bool
 ) -> None:
@@ -123,7 +124,7 @@ def test_roundoff_grows_with_the_condition_number(
 
 
 @given(cases(), st.floats(0, 2), st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 def test_single_precision(case: tuple[int, int, int, int], log_kappa: float, ridge: bool) -> None:
     """Within 20 kappa(R) times float32's precision of the plain iteration in double precision."""
     d, n, steps, seed = case
@@ -168,7 +169,7 @@ def test_real_data() -> None:
 
 
 @given(st.integers(1, 6), st.integers(0, 6), st.sampled_from([(2,), (2, 3)]), st.booleans(), st.integers(0, 999))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=tries(25))
 def test_batches(d: int, steps: int, batch: tuple[int, ...], ridge: bool, seed: int) -> None:
     """Each query of a batch, each data set of a batch, as numpy and as tensors."""
     p = problem(d, 2 * d, 0.5, seed, ridge)
@@ -212,7 +213,7 @@ def test_sizes_of_gradient_descent(d: int, steps: int) -> None:
 
 
 @given(cases(), st.floats(0, 2), st.booleans())
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 def test_the_output_format_is_that_of_the_statement(
     case: tuple[int, int, int, int], log_kappa: float, ridge: bool
 ) -> None:
@@ -231,7 +232,7 @@ def test_the_output_format_is_that_of_the_statement(
 
 
 @given(cases(), st.floats(0, 3))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 def test_gradient_descent_equals_the_plain_iteration(case: tuple[int, int, int, int], log_kappa: float) -> None:
     """Within 200 times machine precision; w stands at every token, all other rows stay as they were."""
     d, n, steps, seed = case

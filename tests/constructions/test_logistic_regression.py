@@ -156,6 +156,7 @@ def worst_error(d: int, n: int, mu: float, width: int, scheme: str) -> float:
     return float(np.linalg.norm(x - direct(A, y, mu, np.zeros((100, d)))["x"], axis=-1).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "slope", "widths"), [("curvature", -2.0, [100, 1000, 5000]), ("staircase", -1.0, [400, 4000])]
 )
@@ -233,6 +234,7 @@ def test_refused_when_packed() -> None:
         model.pack(np.full_like(A, np.nan), y)
 
 
+@pytest.mark.slow
 def test_budget_for_uses_the_width() -> None:
     budget = budget_for(2, 0.1, 100)
     assert damped_newton(2, 6, 0.1, error=budget.error).relu_width <= 100

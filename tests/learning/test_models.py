@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tests.helpers.tries import tries
 from tfnewton.constructions.inversion import newton_schulz
 from tfnewton.learning.conversion import from_transformer, to_transformer
 from tfnewton.learning.encoder import Encoder, EncoderOptions
@@ -89,7 +90,7 @@ def test_every_form_is_the_same_function(variant: dict[str, Any], layers: int, t
     np.testing.assert_allclose(back(prompts).detach(), expected, atol=1e-12 * scale)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 @given(
     d=st.integers(1, 8), n=st.integers(1, 30), layers=st.integers(1, 5), heads=st.integers(1, 3), query=st.booleans()
 )
@@ -100,8 +101,10 @@ def test_gram_form_equals_token_form(d: int, n: int, layers: int, heads: int, qu
     np.testing.assert_allclose(m(prompts).detach(), expected, atol=1e-12 * max(1.0, np.abs(expected).max()))
 
 
+@pytest.mark.parametrize("fast", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_gradients(variant: dict[str, Any]) -> None:
+def test_gradients(variant: dict[str, Any], fast: bool) -> None:
+    """Against differences: along random directions, and (slow) every entry."""
     m, prompts = model(2, layers=3, width=6, heads=2, **variant), sample(2, count=2, n=3)
 
     names, weights = zip(*m.named_parameters(), strict=True)
@@ -110,7 +113,7 @@ def test_gradients(variant: dict[str, Any]) -> None:
         result: torch.Tensor = torch.func.functional_call(m, dict(zip(names, values, strict=True)), (prompts,))
         return result
 
-    assert torch.autograd.gradcheck(loss, weights, atol=1e-6)
+    assert torch.autograd.gradcheck(loss, weights, atol=1e-6, fast_mode=fast)
 
 
 def test_trace_of_a_trained_model_names_its_rows() -> None:

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.tries import tries
 from tfnewton.learning import probes
 from tfnewton.learning.models import LinearAttention, LinearAttentionOptions
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, generator
@@ -43,7 +44,7 @@ def prompts(seed: int = 0, count: int = 5) -> LinearPrompts:
 
 
 @given(seed=st.integers(0, 1000), layers=st.integers(1, 3))
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=tries(15))
 def test_weight_vectors_are_the_answer_when_the_query_is_out(seed: int, layers: int) -> None:
     p, model = prompts(seed), random_model(layers=layers)
     with torch.no_grad():
@@ -101,7 +102,7 @@ def test_largest_degree_is_reached_and_not_passed(layers: int) -> None:
 
 
 @given(seed=st.integers(0, 1000), degree=st.integers(1, 6))
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=tries(20))
 def test_best_fixed_residual_is_the_least_squares_one(seed: int, degree: int) -> None:
     """Against the normal equations in the monomials."""
     values = np.random.default_rng(seed).uniform(0.1, 1.0, 60)

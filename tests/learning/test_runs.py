@@ -45,6 +45,7 @@ def _hold(folder: Path, ready: multiprocessing.synchronize.Event, done: multipro
         done.wait(60)
 
 
+@pytest.mark.slow
 def test_second_process_is_refused(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     ready, done = context.Event(), context.Event()

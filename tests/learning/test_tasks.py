@@ -11,11 +11,12 @@ from pydantic import ValidationError
 from scipy import optimize, stats
 from scipy.special import log_expit
 
+from tests.helpers.tries import tries
 from tfnewton.algorithms.logistic_regression import damped_newton
 from tfnewton.learning.tasks import Curriculum, LinearRegression, LogisticRegression, covariances, generator
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 @given(d=st.integers(2, 12), kappa=st.floats(1.0, 1e4), seed=st.integers(0, 10**6))
 def test_condition_number_is_exact(d: int, kappa: float, seed: int) -> None:
     vectors, values = covariances(generator(seed, "t"), 5, d, kappa, torch.float64)

@@ -73,11 +73,11 @@ def start(folder: Path, steps: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, str(script), str(folder), str(steps)], env=os.environ | ONE_THREAD)
 
 
-@pytest.mark.slow
-def test_twenty_kills_end_in_the_same_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.long)])
+def test_kills_end_in_the_same_bytes(tmp_path: Path, count: int) -> None:
     steps, chance, kills = 2000, random.Random(0), 0
     assert start(tmp_path / "whole", steps).wait() == 0
-    for number in range(20):
+    for number in range(count):
         folder = tmp_path / f"killed{number}"
         process = start(folder, steps)
         while not (folder / "last.safetensors").exists():
@@ -90,7 +90,7 @@ def test_twenty_kills_end_in_the_same_bytes(tmp_path: Path) -> None:
         assert not (folder / "weights.safetensors").exists() or process.returncode == 0
         assert start(folder, steps).wait() == 0
         assert weights(folder) == weights(tmp_path / "whole"), folder
-    assert kills == 20
+    assert kills == count
 
 
 def test_interrupt_finishes_the_step_and_saves(tmp_path: Path) -> None:

@@ -236,6 +236,7 @@ def test_an_interrupted_save_leaves_the_old_file(
     assert [entry.name for entry in tmp_path.iterdir()] == ["m.safetensors"]
 
 
+@pytest.mark.slow
 def test_a_killed_save_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     newton_schulz(2, 3).save(path)

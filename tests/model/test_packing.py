@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.linear_problems import matrix, symmetric
+from tests.helpers.tries import tries
 from tfnewton.constructions.inversion import newton_schulz
 from tfnewton.constructions.linear_regression import gradient_descent, least_squares
 from tfnewton.model.layout import Layout
@@ -98,7 +99,7 @@ def test_numpy_stays_numpy_and_a_tensor_makes_tensors() -> None:
 
 
 @given(st.lists(st.integers(1, 3), max_size=2), st.integers(0, 2), st.integers(0, 2), st.integers(0, 99))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 def test_batch_axes_broadcast(batch: list[int], keep_y: int, keep_w: int, seed: int) -> None:
     """Each slice of the batch is what packing that slice alone gives."""
     rng = np.random.default_rng(seed)
@@ -196,7 +197,7 @@ def test_float32_transformers_pack_float32_and_refuse_what_overflows_it() -> Non
 
 
 @given(st.integers(1, 6), st.integers(0, 6), st.floats(-3, 3), st.sampled_from([0.0, 0.3, 10.0]), st.integers(0, 999))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 def test_step_sizes_end_where_the_iteration_diverges(
     d: int, more: int, log_scale: float, ridge: float, seed: int
 ) -> None:
@@ -243,7 +244,7 @@ def test_zero_data_admit_any_step() -> None:
 
 
 @given(st.integers(2, 8), st.floats(-6, 6), st.integers(0, 999))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 def test_symmetric_transformers_refuse_other_matrices(d: int, log_scale: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     A = symmetric(d, 10.0, rng, 10.0**log_scale)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.linear_problems import matrix, regression_inputs
 from tests.helpers.torch_spy import PRODUCTS, Spy
+from tests.helpers.tries import tries
 from tfnewton import Transformer
 from tfnewton.constructions.inversion import newton_schulz
 from tfnewton.constructions.linear_regression import gradient_descent, least_squares
@@ -92,7 +93,7 @@ def close(actual: Any, expected: np.ndarray, tolerance: float = 1e-13) -> None:
 
 
 @given(layers(), st.integers(1, 40), st.sampled_from([(), (3,), (2, 2)]), st.integers(0, 999))
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=tries(80))
 def test_a_layer_does_what_is_written(
     case: tuple[Layout, tuple[Write, ...]], n: int, batch: tuple[int, ...], seed: int
 ) -> None:
@@ -108,7 +109,7 @@ def test_a_layer_does_what_is_written(
 
 
 @given(layers(), st.integers(1, 3), st.integers(0, 999))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 def test_both_orders_of_multiplication_agree(case: tuple[Layout, tuple[Write, ...]], n: int, seed: int) -> None:
     """Zero tokens change nothing, but enough of them make (V K^T) Q the cheaper order."""
     layout, writes = case
@@ -191,7 +192,7 @@ def test_selections_take_no_dense_products() -> None:
 
 
 @given(layers(), st.integers(1, 12), st.sampled_from([(), (2,)]), st.integers(0, 999))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 def test_all_ways_through_a_transformer_agree_to_the_bit(
     case: tuple[Layout, tuple[Write, ...]], n: int, batch: tuple[int, ...], seed: int
 ) -> None:

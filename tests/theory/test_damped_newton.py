@@ -77,7 +77,7 @@ def line(candidates: np.ndarray, largest: float, mu: float, M: float) -> tuple[n
     return x, A, y, np.asarray(eps)[:, None]
 
 
-@pytest.mark.parametrize("mu", [1e-3, 0.1, 2.0])
+@pytest.mark.parametrize("mu", [0.1, *(pytest.param(mu, marks=pytest.mark.slow) for mu in (1e-3, 2.0))])
 @pytest.mark.parametrize("key", ["decrease", "decrement", "quadratic"])
 def test_hill_climbing_finds_no_violation(key: str, mu: float) -> None:
     M = sharp_constant(mu)

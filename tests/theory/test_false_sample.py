@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.tries import tries
 from tfnewton.theory.false_sample import beta_parameters, coefficients, relative_loss
 
 
@@ -51,7 +52,7 @@ def solve(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction]
 
 
 @given(d=st.integers(1, 20), extra=st.integers(0, 60), terms=st.integers(1, 5))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 def test_closed_forms_solve_the_normal_equations(d: int, extra: int, terms: int) -> None:
     a, b = Fraction(extra + 1, 2), Fraction(d + 2, 2)
     gram = [[moment(a, b, 2, i + j) for j in range(terms)] for i in range(terms)]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.tries import tries
 from tfnewton.algorithms import inversion as algorithms
 from tfnewton.theory import inversion as theory
 
@@ -51,7 +52,7 @@ def check_exact(A: np.ndarray, init: str, order: int, tolerance: float, T: int) 
 
 
 @given(d=st.integers(2, 12), kappa=kappas, tolerance=tolerances, order=orders, seed=seeds)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 @pytest.mark.parametrize("init", EXACT)
 def test_steps_are_exact_for_every_matrix(
     init: str, d: int, kappa: float, tolerance: float, order: int, seed: int
@@ -61,7 +62,7 @@ def test_steps_are_exact_for_every_matrix(
 
 
 @given(d=st.integers(3, 12), kappa=kappas, tolerance=tolerances, order=orders)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 @pytest.mark.parametrize("init", ["norms", "frobenius"])
 def test_steps_are_attained_by_the_worst_case(init: str, d: int, kappa: float, tolerance: float, order: int) -> None:
     A = flat(d, kappa) if init == "norms" else np.diag([1.0] * (d - 1) + [1.0 / kappa])
@@ -70,7 +71,7 @@ def test_steps_are_attained_by_the_worst_case(init: str, d: int, kappa: float, t
 
 
 @given(d=st.integers(1, 12), kappa=kappas, tolerance=tolerances, order=orders, seed=seeds)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 @pytest.mark.parametrize("init", theory.INITS)
 def test_measured_steps_never_exceed_the_bounds(
     init: str, d: int, kappa: float, tolerance: float, order: int, seed: int
@@ -83,7 +84,7 @@ def test_measured_steps_never_exceed_the_bounds(
 
 
 @given(kappa=st.floats(1.0, 1e100), tolerance=st.floats(1e-300, 1 - 1e-9), order=st.integers(2, 50))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=tries(200))
 @pytest.mark.parametrize("init", theory.INITS)
 def test_bound_is_never_below_the_closed_form(init: str, kappa: float, tolerance: float, order: int) -> None:
     T, bound = theory.steps(kappa, tolerance, order, init, 7), theory.steps_bound(kappa, tolerance, order, init, 7)
@@ -142,7 +143,7 @@ def test_any_step_size_in_the_range_is_not_uniform() -> None:
 
 
 @given(kappa=st.floats(1.0, 300.0), tolerance=tolerances)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 def test_gradient_descent_steps(kappa: float, tolerance: float) -> None:
     k = theory.gradient_descent_steps(kappa, tolerance)
     error, contraction = 1.0, 1.0 - 1.0 / kappa
@@ -154,7 +155,7 @@ def test_gradient_descent_steps(kappa: float, tolerance: float) -> None:
 
 
 @given(kappa=st.floats(1.0, 1e6), tolerance=tolerances, order=orders)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=tries(100))
 def test_newton_is_the_logarithm_of_gradient_descent(kappa: float, tolerance: float, order: int) -> None:
     k, T = theory.gradient_descent_steps(kappa, tolerance), theory.steps(kappa, tolerance, order, "identity")
     assert order**T >= k

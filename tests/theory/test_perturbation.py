@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.logistic_problems import climb, random_problems, reference
+from tests.helpers.tries import tries
 from tfnewton.theory import perturbation as pt
 from tfnewton.theory.inequality import Inequality
 
@@ -19,7 +20,7 @@ def hessians(seed: int, count: int, mu: float) -> np.ndarray:
     return reference(x, A, y, mu)[1]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 @given(seed=st.integers(0, 9999), d=st.integers(1, 6), size=st.floats(1e-6, 2.0))
 def test_inverse_bounds_hold_for_any_matrices(seed: int, d: int, size: float) -> None:
     rng = np.random.default_rng(seed)
@@ -57,7 +58,7 @@ def test_hessian_inverse_bound(mu: float) -> None:
         assert worst == pytest.approx(pt.hessian_inverse_bound(share * mu, mu), rel=1e-12)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 @given(seed=st.integers(0, 9999), mu=st.sampled_from([1e-3, 0.1, 2.0]), share=st.floats(0.0, 1.5))
 def test_condition_number_bounds_hold(seed: int, mu: float, share: float) -> None:
     H, rng = hessians(seed, 200, mu), np.random.default_rng(seed)
@@ -94,7 +95,7 @@ def test_hill_climbing_approaches_the_condition_number_bound() -> None:
     assert 0.999 < climb(score, np.random.default_rng(0).normal(size=(100, 4)), seed=1, rounds=80) <= 1 + 1e-9
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 @given(mu=st.floats(1e-6, 10.0), error=st.floats(1e-4, 0.9), seed=st.integers(0, 9999))
 def test_step_size_control(mu: float, error: float, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.logistic_problems import MUS, climb, norm, random_problems, reference
+from tests.helpers.tries import tries
 from tfnewton.algorithms.logistic_regression import minimize
 from tfnewton.theory import self_concordance as sc
 from tfnewton.theory.inequality import Inequality
@@ -51,7 +52,7 @@ def test_hill_climbing_finds_the_sharp_constant_and_nothing_above(mu: float) -> 
     assert 0.99 < best <= 1 + 1e-12
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 @given(seed=st.integers(0, 9999), n=st.integers(1, 12), d=st.integers(1, 5), mu=st.sampled_from(MUS))
 def test_local_constant_is_the_third_derivative(seed: int, n: int, d: int, mu: float) -> None:
     A, y, x, u = (part[0] for part in random_problems(seed, 1, mu, n, d))

@@ -16,11 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from tests.helpers.tries import tries
 from tfnewton.theory import width
 from tfnewton.theory.error_budget import ErrorBudget, ReluLayers, error_budget, leading_width, step_error
 
 MUS = (0.01, 0.1, 1.0)
-quick = settings(deadline=None, max_examples=60)
+quick = settings(deadline=None, max_examples=tries(60))
 
 
 class Problem(NamedTuple):
@@ -182,7 +183,7 @@ def perturbed_step(case: Problem, seed: int, e: Tolerances, rho: float) -> np.nd
     return np.asarray(x - damping * q)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=tries(300))
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(1, 5),

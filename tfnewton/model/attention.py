@@ -96,17 +96,12 @@ def attend(heads: Iterable[Head], options: AttentionOptions, H: Tensor, target: 
         _chosen(target, options).clamp_(-options.clip, options.clip)
 
 
-def _sharing(heads: Iterable[Head]) -> list[list[Head]]:
+def _sharing(heads: Iterable[Head]) -> Iterable[list[Head]]:
     """Return the heads, those with the same output and value map together: their sum is formed before it is written."""
-    groups: list[list[Head]] = []
+    groups: dict[tuple[int, int], list[Head]] = {}
     for head in heads:
-        for group in groups:
-            if head.out is group[0].out and head.value is group[0].value:
-                group.append(head)
-                break
-        else:
-            groups.append([head])
-    return groups
+        groups.setdefault((id(head.out), id(head.value)), []).append(head)
+    return groups.values()
 
 
 def _product(heads: list[Head], H: Tensor, keys: Tensor) -> tuple[Tensor, float]:
@@ -117,21 +112,21 @@ def _product(heads: list[Head], H: Tensor, keys: Tensor) -> tuple[Tensor, float]
     """
     V = heads[0].value(keys)
     v, n = V.shape[-2:]
-    k = sum([head.key.shape[0] for head in heads])
+    k = heads[0].key.shape[0] if len(heads) == 1 else sum([head.key.shape[0] for head in heads])
     few = n * (v + k) < 2 * v * k and n <= H.shape[-2]  # then the n x n products K_i^T Q_i are the cheaper way
-    total, factor = None, 1.0
-    times = torch.mm if V.ndim == 2 else torch.matmul  # the former starts sooner, and takes no batch axes
+    flat = V.ndim == 2
+    times = torch.mm if flat else torch.matmul  # the former starts sooner, and takes no batch axes
+    total, factor = V, 0.0
     for head in heads:
         K, a = head.key.factor(keys)
         Q, b = head.query.factor(H)
         left = K.mT if few else times(V, K.mT)
-        if total is None:
+        if factor == 0.0:
             total, factor = times(left, Q), a * b
-        elif total.ndim == 2:
+        elif flat:
             total.addmm_(left, Q, alpha=a * b / factor)  # saves a pass
         else:
             total.add_(times(left, Q), alpha=a * b / factor)
-    assert total is not None
     return times(V, total) if few else total, factor
 
 

@@ -37,6 +37,7 @@ class Selection:
     pieces: tuple[Piece, ...]
     shape: tuple[int, int]
     _tiles: bool = field(init=False, repr=False, compare=False)  # consecutive pieces: slices, and nothing to sum
+    _single: Piece | None = field(init=False, repr=False, compare=False)  # the only slice
 
     def __post_init__(self) -> None:
         pieces = tuple(Piece(*piece) for piece in self.pieces)
@@ -51,7 +52,9 @@ class Selection:
         ends = [0, *(p.out + p.size for p in pieces)]
         for name, value in (("pieces", pieces), ("shape", (rows, columns))):
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "_tiles", [p.out for p in pieces] == ends[:-1] and ends[-1] == rows)
+        tiles = [p.out for p in pieces] == ends[:-1] and ends[-1] == rows
+        object.__setattr__(self, "_tiles", tiles)
+        object.__setattr__(self, "_single", pieces[0] if tiles and len(pieces) == 1 else None)
 
     @classmethod
     def identity(cls, rows: int) -> Selection:
@@ -67,13 +70,13 @@ class Selection:
 
     def factor(self, H: Tensor) -> tuple[Tensor, float]:
         """Return rows and a number whose product is this map of H: a view of H where one slice is all there is."""
+        if self._single is not None:
+            _, start, size, coefficient = self._single
+            return (H[start : start + size] if H.ndim == 2 else H.narrow(-2, start, size)), coefficient
         if not self._tiles:
             result = H.new_zeros(*H.shape[:-2], self.shape[0], H.shape[-1])
             self.add_to(result, H)
             return result, 1.0
-        if len(self.pieces) == 1:
-            _, start, size, coefficient = self.pieces[0]
-            return _rows(H, start, size), coefficient
         return torch.cat([_read(H, piece) for piece in self.pieces], dim=-2), 1.0
 
     def add_to(self, target: Tensor, source: Tensor, factor: float = 1.0) -> None:

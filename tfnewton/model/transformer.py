@@ -67,10 +67,11 @@ class Transformer(nn.Module):
             packing.check(layout)
 
     def _check(self) -> None:
+        width = self.layout.width
         for layer in set(self.layers):
             if not isinstance(layer, Layer):
                 raise TypeError(f"a layer is a {type(layer).__name__}: must be a Layer")
-            layer.check(self.width)
+            layer.check(width)
 
     @property
     def depth(self) -> int:
@@ -117,7 +118,7 @@ class Transformer(nn.Module):
             with torch.inference_mode() if isinstance(H, np.ndarray) else torch.no_grad():
                 state, watched = state.clone(), self._watched()
                 for layer in self.layers:
-                    state = layer(state) if layer in watched else layer.forward_(state)
+                    state = layer(state) if watched and layer in watched else layer.forward_(state)
         if not _is_finite(state):
             raise ValueError("the result contains NaN or infinity: trace(H) shows after which layer")
         return like(state, H)
@@ -125,7 +126,7 @@ class Transformer(nn.Module):
     def _watched(self) -> set[Layer]:
         """The layers with hooks: what they are given and give must not be written over by the next layer."""
         everywhere = _has_any_global_hook()  # type: ignore[no-untyped-call]
-        return {layer for layer in self.layers if everywhere or layer._forward_hooks or layer._forward_pre_hooks}
+        return {layer for layer in set(self.layers) if everywhere or layer._forward_hooks or layer._forward_pre_hooks}
 
     def _differentiated(self, H: Tensor) -> bool:
         return torch.is_grad_enabled() and (H.requires_grad or any(p.requires_grad for p in self.parameters()))
