@@ -1,7 +1,8 @@
 """Sphinx directives that render the paper's record: what it claims (claims.yml) and where it slips (errata.yml).
 
 The data files lie beside the page that uses the directive. ``{claims} 3 4`` shows the statements of sections 3 and 4,
-``{claims-summary}`` counts them by standing, ``{errata} linear`` shows the errata of one part. Cells are Markdown.
+``{errata} linear`` shows the errata of one part; ``{claims-summary}`` and ``{errata-summary}`` count by standing. Cells
+are Markdown.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-STANDINGS = ("holds", "holds as corrected", "false, with counterexample", "not yet")
+STANDINGS = ("holds", "holds as corrected", "not reproduced / depends on", "false, with counterexample")
+SLIPS = ("false", "slip", "loose", "can be bettered")  # standings of errata
 
 Entry = dict[str, Any]
 
@@ -69,19 +71,28 @@ class Claims(RecordDirective):
         return self.row(anchor(entry["label"]), name, entry["statement"], badge(entry["standing"]), where(entry))
 
 
-class ClaimsSummary(RecordDirective):
-    """How many of the paper's statements have each standing."""
+class Summary(RecordDirective):
+    """How many entries have each standing."""
 
-    file = "claims.yml"
+    standings: ClassVar[tuple[str, ...]]
+    counted: ClassVar[str]
 
     def run(self) -> list[nodes.Node]:
         counts = Counter(entry["standing"] for entry in self.entries())
-        rows = [
-            nodes.row("", self.cell(badge(standing)), self.cell(str(counts[standing])))
-            for standing in STANDINGS
-            if counts[standing]
-        ]
-        return [self.table(["Standing", "Statements"], [70, 30], rows)]
+        rows = [nodes.row("", self.cell(badge(name)), self.cell(str(counts[name]))) for name in self.standings]
+        return [self.table(["Standing", self.counted], [70, 30], rows)]
+
+
+class ClaimsSummary(Summary):
+    """How many of the paper's statements have each standing."""
+
+    file, standings, counted = "claims.yml", STANDINGS, "Statements"
+
+
+class ErrataSummary(Summary):
+    """How many of the errata have each standing."""
+
+    file, standings, counted = "errata.yml", SLIPS, "Errata"
 
 
 class Errata(RecordDirective):
@@ -96,7 +107,7 @@ class Errata(RecordDirective):
     def erratum(self, entry: Entry) -> nodes.row:
         slip = f"*Printed:* {entry['printed']}\n\n*Correct:* {entry['correct']}"
         seen = f"{entry['why']}\n\n{lines(map(evidence, entry['evidence']))}"
-        return self.row(f"erratum-{entry['name']}", entry["place"], slip, seen)
+        return self.row(f"erratum-{entry['name']}", f"{entry['place']}\n\n{badge(entry['standing'])}", slip, seen)
 
 
 def anchor(label: str) -> str:
@@ -105,7 +116,8 @@ def anchor(label: str) -> str:
 
 
 def badge(standing: str) -> str:
-    return f"[{standing}]{{.standing .{standing.split(',')[0].replace(' ', '-')}}}"
+    kind = re.split("[,/]", standing)[0].strip().replace(" ", "-")
+    return f"[{standing}]{{.standing .{kind}}}"
 
 
 def literal(text: str) -> str:
@@ -156,6 +168,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("claims", Claims)
     app.add_directive("claims-summary", ClaimsSummary)
     app.add_directive("errata", Errata)
+    app.add_directive("errata-summary", ErrataSummary)
     app.connect("doctree-resolved", drop_shared_ids)
     app.connect("autodoc-process-docstring", escape, priority=400)  # before napoleon writes markup of its own
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

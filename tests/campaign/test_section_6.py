@@ -10,6 +10,8 @@ from functools import cache
 import pytest
 
 from tfnewton.campaign import results
+from tfnewton.learning import evaluation as ev
+from tfnewton.learning.tasks import LinearPrompts, LinearRegression
 
 Losses = dict[int, list[float]]  # of all seeds, by depth
 
@@ -89,9 +91,31 @@ def test_layer_norm_improves_the_outputs_inside() -> None:
     assert all(with_it[depth] < without[depth] for depth in (1, 2, 3, 4, 5))
 
 
-def test_five_layers_are_not_best_outside() -> None:
+def test_which_depth_is_best_outside_depends_on_the_weights() -> None:
+    """Five layers are the worst of the caption's four in the shipped table, whose w_1 is negative, and for w_1 = -1.
+
+    For w_1 = 1 they are the best. The other entries of w and the contexts are the same.
+    """
     errors = rmse("ln-outside", "LSA+LN")
     assert max(errors[10], errors[12]) < errors[7] < errors[5]
+    target = {float(row["x1"]): float(row["target"]) for row in table("ln-outside")}
+    assert target[60.0] < target[-60.0]
+    names = results.by_depth()["LayerNorm"]
+    models = {L: results.model(names[L]) for L in (5, 7, 10, 12)}
+    base = ev.fresh_prompts(LinearRegression(), 300)
+    assert isinstance(base, LinearPrompts)
+    for w_1, best, worst in ((1.0, 5, 10), (-1.0, 10, 5)):
+        w = base.w[0].clone()
+        w[0] = w_1
+        squares = dict.fromkeys(models, 0.0)
+        for x_1 in (-200.0, 200.0):
+            query = base.x_query[0].clone()
+            query[0] = x_1
+            many = query.expand(len(base.x), -1)
+            asked = LinearPrompts(base.x, base.x @ w, many, many @ w, w.expand_as(many))
+            for L, model in models.items():
+                squares[L] += ev.squared_errors(ev.predict(model, asked), asked).mean().item()
+        assert (min(squares, key=squares.__getitem__), max(squares, key=squares.__getitem__)) == (best, worst)
 
 
 def test_encoder_needs_few_layers_and_stops() -> None:

@@ -96,6 +96,19 @@ def test_length_of_an_inexact_step() -> None:
     assert bound(zero, zero + 1, large, printed) < delta <= bound(zero, zero + 1, large, right)
 
 
+@pytest.mark.parametrize("mu", [0.01, 0.1, 0.5, 2.0])
+def test_the_decrement_of_the_scaled_loss_has_its_own_bound(mu: float) -> None:
+    """After (B.6): lambda_g <= (1 + mu |x|)/(2 mu) on data; for A = 0, where it is |x|/2, the printed end fails."""
+    A, y, x, _ = random_problems(5, 300, mu)
+    lam, size = standard_constant(mu) * np.asarray(newton_decrement(x, A, y, mu)), np.linalg.norm(x, axis=-1)
+    assert np.all(lam <= (1 + mu * size) / (2 * mu))
+    C = 3.0 / max(np.sqrt(mu) - mu, 0.05)
+    far = np.full((1, 1), C)
+    alone = standard_constant(mu) * np.asarray(newton_decrement(far[0], np.zeros((1, 1)), np.ones(1), mu))
+    assert alone == pytest.approx(C / 2, rel=1e-12)
+    assert (alone > (1 + C * mu) / (2 * np.sqrt(mu))) == (C * (np.sqrt(mu) - mu) > 1)
+
+
 @pytest.mark.parametrize("mu", [0.01, 0.5, 2.0, 10.0])
 def test_corrected_steps_of_the_norm_lemma(mu: float) -> None:
     """(B.4) with mu^2 in both places, (B.5) with mu / (mu + 1/4), and the sharper form that needs neither."""

@@ -16,6 +16,7 @@ from tfnewton.algorithms.logistic_regression import (
     newton_decrement,
 )
 from tfnewton.theory import convergence as cv
+from tfnewton.theory.self_concordance import standard_constant
 
 
 def run(
@@ -83,6 +84,32 @@ def test_final_distance_is_linear_in_the_error_and_attained(mu: float) -> None:
     slopes = np.diff(np.log(distances), axis=0) / np.diff(np.log(errors))[:, None]
     np.testing.assert_allclose(slopes, 1, atol=0.01)
     assert np.all(bounds < np.array([cv.printed_final_distance(mu, e) for e in errors]))
+
+
+def test_what_the_damping_takes_away() -> None:
+    """lambda/(1 + lambda) <= nu r for nu r < 1, as the final accuracy needs; lambda alone may be larger."""
+    mu = 0.1
+    nu = np.sqrt((1 + 4 * mu) / (16 * mu))
+    A, y, x, _ = random_problems(6, 2000, mu)
+    best = np.asarray(minimize(A, y, mu))
+    r = np.linspace(0.01, 0.99, 2000) / nu
+    point = best + r[:, None] * x / np.linalg.norm(x, axis=-1, keepdims=True)
+    lam = standard_constant(mu) * np.asarray(newton_decrement(point, A, y, mu))
+    assert np.all(lam / (1 + lam) <= nu * r)
+    pair, labels, line = np.ones((2, 1)), np.array([1.0, -1.0]), np.linspace(0.05, 1.0, 200)[:, None]
+    alone = standard_constant(mu) * np.asarray(newton_decrement(line, pair, labels, mu))  # the minimiser is 0
+    assert 1.02 < (alone / (nu * line[:, 0])).max() < 1.04
+
+
+@pytest.mark.parametrize(("e", "limit"), [(0.1, 0.1 / 0.95), (1.0, 2.0), (1.5, 6.0)])
+def test_final_distance_needs_small_errors(e: float, limit: float) -> None:
+    """A = 0: a step takes 2r/(2 + r) off, so that outward errors end at 2e/(2 - e), beyond 2e for e > 1."""
+    A, y, mu = np.zeros((1, 1)), np.ones(1), 0.1
+    path = np.asarray(damped_newton(A, y, mu, 400, np.ones(1), errors=np.full((400, 1), e)))
+    assert path[-1, 0] == pytest.approx(limit, rel=1e-6)
+    assert (path[-1, 0] > 2 * e) == (e > 1)
+    with pytest.raises(ValueError, match="error"):
+        cv.final_distance(mu, 1.5)
 
 
 @pytest.mark.parametrize("damping", ["paper", "sharp"])

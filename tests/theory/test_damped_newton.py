@@ -194,6 +194,18 @@ def test_printed_decrease_promises_too_much() -> None:
     assert dn.printed_decrease(0.0, 0.0, s) > fall.right
 
 
+def test_printed_decrease_with_the_printed_inverse_fails_for_small_errors() -> None:
+    """There the error's part of delta^2 is eps^T G^-1 eps = 16 s^2, and omega_* of it about 128 s^4."""
+    for s in np.linspace(0.005, 0.2, 40):
+        rise = s**2 / 2  # A = 0, x = 0: g = x^2/8, and |eps| = 2 s
+        allowed = float(-(16 * s**2) - np.log1p(-16 * s**2)) if 16 * s**2 < 1 else np.inf
+        assert allowed == pytest.approx(128 * s**4, rel=0.01) or s > 0.03
+        if s < 0.059:
+            assert allowed < rise
+        if s > 1 / 16:
+            assert allowed > rise
+
+
 def printed_h(x: np.ndarray, c: np.ndarray, squared_error: float) -> np.ndarray:
     """h of app:auxiliary-constant-decrease, NaN where the square of its delta would be negative."""
     squared = (x / (1 + x)) ** 2 - 2 * c / (1 + x) + squared_error

@@ -86,8 +86,8 @@ def final_distance(mu: float, error: float, damping: str = "paper") -> float:
     """Return 2 e / (1 + sqrt(1 - 4 rho e)), a bound on limsup ||x_t - argmin f||_2 for errors of norm at most e.
 
     rho = nu + 1 / (12 sqrt(3) mu), from ||x+ - x*|| <= rho ||x - x*||^2 + e. At most 2 e, and linear in e where the
-    paper has its square root. Needs 4 rho e <= 1 (ValueError) and an iterate with rho ||x - x*|| <= 1/2 and
-    nu ||x - x*|| < 1; both follow from ``error_limit``, where the bound is at most 1.06 e.
+    paper has its square root. Needs 4 rho e <= 1 (ValueError) and an iterate with rho ||x - x*|| <= 1/2; both follow
+    from ``error_limit``, where the bound is at most 1.06 e.
     """
     mu = checks.real("mu", mu, above=0.0)
     rho = _norm_ratio(mu, damping) + _CURVATURE_CHANGE / (2 * mu)
