@@ -259,3 +259,37 @@ def test_powers_of_two(value: float, k: int) -> None:
     if math.isinf(expected):
         with pytest.raises(ValueError, match=r"^w contains NaN or infinity as torch.float64: smaller"):
             rescaled("w", array, k, 0, "smaller")
+
+
+def test_zeros_have_no_say_in_the_scale() -> None:
+    """A start far smaller or larger than one beside targets that are all zero, and the other way round."""
+    w0 = np.full(2, 1e-37, dtype=np.float32)
+    A = 1e-10 * np.eye(2, dtype=np.float32)
+    np.testing.assert_array_equal(linear_regression.gradient_descent(A, np.zeros(2, np.float32), 0, 1.0, w0), w0)
+    small, start = np.ldexp(np.eye(2), -400), np.full(2, 2.0**-700)
+    result = linear_regression.gradient_descent(small, np.zeros(2), 1, 2.0**799, start)
+    np.testing.assert_array_equal(result, start / 2)
+    for w in (None, np.zeros(2)):
+        with pytest.raises(ValueError, match=r"^w is below the smallest normal number"):
+            linear_regression.gradient_descent(np.ldexp(np.eye(2), 500), np.full(2, 2.0**-800), 3, 2.0**-1000, w)
+
+
+def test_a_batch_refuses_what_each_of_its_entries_does() -> None:
+    matrices, targets = np.stack([1e200 * np.eye(2), np.eye(2)]), np.stack([np.full(2, 1e-200), np.ones(2)])
+    with pytest.raises(ValueError, match=r"^w is below the smallest normal number"):
+        linear_regression.least_squares(matrices, targets)
+    pair = np.stack([np.eye(2), 2.0**127 * np.eye(2)]).astype(np.float32)
+    for A in (pair, pair[1]):
+        with pytest.raises(ValueError, match=r"below the smallest normal number"):
+            inversion.newton_schulz(A, 3)
+
+
+def test_a_penalty_lost_in_roundoff_is_refused() -> None:
+    A, y = np.ones((4, 2)), np.array([1.0, -1.0, 1.0, -1.0])
+    for call in (logistic_regression.minimize, lambda A, y, mu: logistic_regression.damped_newton(A, y, mu, 2)):
+        with pytest.raises(ValueError, match=r"mu is .* in units of A: must be larger"):
+            call(A, y, 1e-20)
+    with pytest.raises(TypeError, match="x = None: must be an array"):
+        logistic_regression.loss(None, A, y, 0.1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="A has rows of a norm beyond float64"):
+        scale_rows(np.full((1, 3), 1.7e308))

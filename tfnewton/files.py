@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,17 +19,15 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Write ``data`` to a neighbour of ``path`` and rename it into place; the old file stays whole until then."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path}: the folder does not exist")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+    target = Path(os.path.realpath(path))  # a link goes on pointing to it
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp's files are private, a saved model is an ordinary file
-        temporary.replace(path)
+        temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -53,14 +51,14 @@ def read_tensors(path: Path, key: str) -> tuple[dict[str, Tensor], str]:
 
     try:
         data = path.read_bytes()
-    except (FileNotFoundError, IsADirectoryError) as error:
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         raise FileNotFoundError(f"{path}: no such file") from error
     try:
         tensors = load(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     except (SafetensorError, ValueError, RuntimeError, KeyError) as error:
         raise ValueError(f"{path}: not a readable safetensors file, truncated or of another kind ({error})") from error
-    text = header.get("__metadata__", {}).get(key)
+    text = (header.get("__metadata__") or {}).get(key)
     if not isinstance(text, str):
         raise ValueError(f"{path}: a safetensors file, but its metadata has no {key!r} entry")
     return tensors, text
@@ -80,9 +78,11 @@ def checked_text(path: Path, tensors: dict[str, Tensor], seal: str) -> str:
 
 
 def _digest(tensors: dict[str, Tensor], text: str) -> str:
+    import torch
+
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.numpy().tobytes())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

@@ -9,7 +9,15 @@ from torch import Tensor
 
 from tfnewton.checks import finite, real
 
-__all__ = ["admissible_step", "exponent", "normal_exponent", "normal_matrix", "rescaled", "times_two_to"]
+__all__ = [
+    "admissible_step",
+    "common_exponent",
+    "exponent",
+    "normal_exponent",
+    "normal_matrix",
+    "rescaled",
+    "times_two_to",
+]
 
 
 def exponent(array: Tensor, axes: int) -> Tensor:
@@ -17,8 +25,22 @@ def exponent(array: Tensor, axes: int) -> Tensor:
 
     The last ``axes`` axes of ``array`` are no batch.
     """
-    largest = array.detach().abs().flatten(-axes).amax(dim=-1) if axes else array.detach().abs()
-    return torch.frexp(largest).exponent
+    return torch.frexp(_largest(array, axes)).exponent
+
+
+def common_exponent(*exponents: tuple[Tensor, Tensor]) -> Tensor:
+    """Return the largest of the exponents; each comes with the array that it is of, and counts where that is not 0."""
+    lowest = -(2**20)
+    counted = [torch.where(present, k, lowest) for present, k in exponents]
+    top = counted[0]
+    for other in counted[1:]:
+        top = torch.maximum(top, other)
+    return torch.where(top == lowest, 0, top)
+
+
+def _largest(array: Tensor, axes: int) -> Tensor:
+    size = array.detach().abs()
+    return size.flatten(-axes).amax(dim=-1) if axes else size
 
 
 def times_two_to(array: Tensor, k: Tensor | int, axes: int = 0) -> Tensor:
@@ -33,8 +55,9 @@ def times_two_to(array: Tensor, k: Tensor | int, axes: int = 0) -> Tensor:
 def rescaled(name: str, array: Tensor, k: Tensor | int, axes: int, remedy: str) -> Tensor:
     """Return array · 2^k, the result of a computation; ValueError where float cannot hold it."""
     result = finite(name, times_two_to(array, k, axes), remedy)
-    largest, before = result.detach().abs().amax(), array.detach().abs().amax()
-    if largest < torch.finfo(result.dtype).tiny and before > 0:
+    largest, before = (_largest(values, axes) for values in (result, array.expand(result.shape)))
+    tiny = torch.finfo(result.dtype).tiny  # what is as small as its root before is zero but for roundoff
+    if ((largest < tiny) & (before > tiny**0.5)).any():  # each entry of the batch for itself
         raise ValueError(f"{name} is below the smallest normal number of {result.dtype}: {remedy}")
     return result
 

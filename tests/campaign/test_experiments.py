@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -146,7 +149,9 @@ def test_a_variation_of_the_encoder_changes_what_it_says(variation: str) -> None
 def test_one_failed_run_does_not_stop_the_others(tmp_path: Path) -> None:
     run = EXPERIMENTS["lsa-depth"].runs("smoke")[0]
     train(run.config.model_copy(update={"seed": 9}), tmp_path / run.name)
-    assert experiments._train(run, tmp_path).startswith(f"{run.name}: not trained: ")
+    line, trained = experiments._train(run, tmp_path)
+    assert line.startswith(f"{run.name}: not trained: ")
+    assert not trained
     assert write_table("logistic", tmp_path, "smoke") is None
 
 
@@ -164,3 +169,39 @@ def test_a_finished_run_of_another_config_enters_no_table(tmp_path: Path) -> Non
     with pytest.raises(ValueError, match=r"holds another run: task\.d is 3 there, 10 was asked for"):
         write_table("lsa-depth", tmp_path, "smoke")
     assert not list(tmp_path.glob("*.csv"))
+
+
+@pytest.mark.slow
+def test_runs_that_cannot_be_trained_are_no_success(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    options = ["--size", "smoke", "--runs", str(tmp_path / "file")]
+    result = CliRunner().invoke(app, ["train", "lsa-depth", *options])
+    assert result.exit_code == 1, result.output
+    assert "4 runs were not trained" in result.output
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
+def test_workers_end_with_the_command_however_it_ends(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tfnewton", "train", "lsa-depth", "--workers", "2", "--runs", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(list(tmp_path.glob("default/*/last.safetensors"))) < 2:
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+
+    def left() -> list[str]:
+        """Processes whose open files are in the run folders, by their locks."""
+        held = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                held += [entry.name for link in (entry / "fd").iterdir() if str(tmp_path) in str(link.readlink())]
+            except OSError:
+                continue
+        return held
+
+    end = time.monotonic() + 60
+    while left() and time.monotonic() < end:
+        time.sleep(0.2)
+    assert left() == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,12 @@ def test_refusals() -> None:
     if absent is not None:
         with pytest.raises(FileNotFoundError, match=f"make it with: tfnewton train {absent}"):
             results.table(absent)
+
+
+def test_shipping_from_a_folder_without_runs_writes_nothing(tmp_path: Path) -> None:
+    shutil.copytree(results.RESULTS, tmp_path / "shipped")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "shipped").iterdir()}
+    for root in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(FileNotFoundError, match="must hold runs of the size 'default', and holds none"):
+            results.ship(root, tmp_path / "shipped")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "shipped").iterdir()} == before

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +159,45 @@ def test_options_are_refused(options: dict[str, Any], message: str) -> None:
 def test_only_a_trained_transformer_comes_back() -> None:
     with pytest.raises(ValueError, match=r"source has the rows Layout\(X=2.*must come from a trained model"):
         from_transformer(newton_schulz(2))
+
+
+def extra_relu(T: Transformer) -> None:
+    T.layers[1].relu = T.layers[0].relu
+
+
+def foreign_rows(T: Transformer) -> None:
+    with torch.no_grad():
+        T.layers[1].heads[0].value.weight[0, 0] = 0.5  # type: ignore[union-attr]
+
+
+def doubled_embedding(T: Transformer) -> None:
+    assert T.layers[0].relu is not None
+    with torch.no_grad():
+        T.layers[0].relu.groups[0].outer.weight.mul_(2.0)
+
+
+def other_options(T: Transformer) -> None:
+    T.layers[2].options = replace(T.layers[2].options, query_as_key=False)
+
+
+def head_less(T: Transformer) -> None:
+    del T.layers[1].heads[0]  # type: ignore[attr-defined]
+
+
+def no_embedding(T: Transformer) -> None:
+    T.layers[0].relu = None
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [extra_relu, foreign_rows, doubled_embedding, other_options, head_less, no_embedding],
+    ids=lambda f: f.__name__,
+)
+def test_an_edited_transformer_does_not_come_back_as_another_function(edit: Callable[[Transformer], None]) -> None:
+    T = to_transformer(model())
+    edit(T)
+    with pytest.raises(ValueError, match="must come from"):
+        from_transformer(T)
 
 
 def test_encoder_against_a_direct_computation() -> None:

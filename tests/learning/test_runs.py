@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests.helpers.tiny_run import StopError, config, stop_at, weights
+from tfnewton.files import sealed, tensors_to_bytes
 from tfnewton.learning.runs import RunFolder, read_checkpoint
 from tfnewton.learning.training import train
 
@@ -137,3 +138,26 @@ def test_checkpoints_hold_every_bit_of_what_they_store(tmp_path: Path) -> None:
         path.write_bytes(broken)
         with pytest.raises(ValueError, match=r"last\.safetensors: "):
             read_checkpoint(path)
+
+
+def test_checkpoints_without_their_config_are_adopted_by_none(tmp_path: Path) -> None:
+    train(config(), tmp_path)
+    (tmp_path / "config.json").unlink()
+    before = weights(tmp_path)
+    with pytest.raises(ValueError, match=r"holds checkpoints, but no config\.json to say of which run"):
+        train(config(seed=1), tmp_path)
+    assert weights(tmp_path) == before
+
+
+def test_a_device_is_given_by_name(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="device = None: must be a name"):
+        train(config(), tmp_path / "run", device=None)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["no JSON", "[1]", "3"])
+def test_a_sealed_file_that_is_no_checkpoint_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "last.safetensors"
+    path.write_bytes(tensors_to_bytes({}, "checkpoint", sealed({}, text)))
+    with pytest.raises(ValueError, match=r"last\.safetensors: the state of the run is no"):
+        read_checkpoint(path)

@@ -256,3 +256,19 @@ def test_a_saved_file_has_ordinary_permissions(tmp_path: Path) -> None:
     newton_schulz(2).save(tmp_path / "m")
     (tmp_path / "plain").touch()
     assert stat.S_IMODE((tmp_path / "m").stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+
+
+def test_saving_follows_a_link_and_leaves_the_umask_alone(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "elsewhere" / "m")
+    before = os.umask(0o077)
+    try:
+        newton_schulz(2).save(link)
+        assert os.umask(0o077) == 0o077
+    finally:
+        os.umask(before)
+    assert link.is_symlink()
+    assert stat.S_IMODE((tmp_path / "elsewhere" / "m").stat().st_mode) == 0o600
+    newton_schulz(2).save(tmp_path / ("n" * 250))
+    assert Transformer.load(tmp_path / ("n" * 250)).depth == 2

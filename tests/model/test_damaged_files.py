@@ -113,6 +113,9 @@ INVALID: dict[str, Edit] = {
     "largest norm": lambda d, t: d["packing"]["inputs"][0].update(largest_norm=-1.0),
     "step of zero": lambda d, t: d["packing"]["inputs"][0].update(step={"name": "s", "step": 0.0, "power": 1}),
     "trainable is a string": lambda d, t: d["layers"][1]["heads"][0][0].update(trainable="no"),
+    "a map of both kinds": lambda d, t: d["layers"][1]["heads"][0][0].update(pieces=[[0, 0, 1, 1.0]]),
+    "half precision": lambda d, t: t.update({"layers.1.heads.0.out": t["layers.1.heads.0.out"].half()}),
+    "a layer left out": lambda d, t: d.update(order=[0]),
     "unknown field of an input": lambda d, t: d["packing"]["inputs"][0].update(colour="blue"),
 }
 

@@ -16,7 +16,8 @@ from tfnewton import Transformer
 from tfnewton.constructions.inversion import newton_schulz
 from tfnewton.constructions.linear_regression import least_squares
 from tfnewton.constructions.logistic_regression import damped_newton
-from tfnewton.model.layers import AttentionOptions, Head, Layer
+from tfnewton.model.layers import AttentionOptions, Head, Layer, ReLU, attention
+from tfnewton.model.layout import Layout
 from tfnewton.model.maps import Dense, Piece, Selection
 
 RNG = np.random.default_rng(0)
@@ -223,3 +224,152 @@ def test_results_that_are_not_finite_are_refused_in_every_mode() -> None:
     for use in (H, torch.tensor(H), torch.tensor(H).requires_grad_()):
         with pytest.raises(ValueError, match=r"the result contains NaN or infinity: trace\(H\) shows"):
             model(use)
+
+
+def other_dtype(model: Transformer) -> None:
+    model.layers[0].heads[0].out.float()  # type: ignore[union-attr]
+
+
+def other_device(model: Transformer) -> None:
+    model.layers[0].to("meta")
+
+
+def no_head(model: Transformer) -> None:
+    model.layers[0].heads[0] = nn.Identity()  # type: ignore[index]
+
+
+def no_list(model: Transformer) -> None:
+    model.layers[0].heads = None  # type: ignore[assignment]
+
+
+def no_options(model: Transformer) -> None:
+    model.layers[0].options = None  # type: ignore[assignment]
+
+
+def no_weight(model: Transformer) -> None:
+    model.layers[0].heads[0].out.weight = None  # type: ignore[union-attr]
+
+
+def flat_weight(model: Transformer) -> None:
+    model.layers[0].heads[0].out.weight = nn.Parameter(torch.ones(3, dtype=torch.float64))  # type: ignore[union-attr]
+
+
+def no_units(model: Transformer) -> None:
+    model.layers[0].relu = ReLU([nn.Linear(1, 1)])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    "edit", [other_dtype, other_device, no_head, no_list, no_options, no_weight, flat_weight, no_units]
+)
+def test_parts_of_another_kind_are_refused_by_name(edit: Callable[[Transformer], None], tmp_path: Path) -> None:
+    model, H = BUILT["general"][0].dense(), BUILT["general"][1]
+    edit(model)
+    for use in (model, model.trace, lambda H: model(torch.tensor(H).requires_grad_())):
+        with pytest.raises((TypeError, ValueError), match=r"must be|do not fit together"):
+            use(H)
+    with pytest.raises((TypeError, ValueError), match=r"must be|do not fit together"):
+        model.save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_matrices_of_two_dtypes_make_no_transformer() -> None:
+    model = BUILT["general"][0].dense()
+    model.layers[0].heads[0].key.float()  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="do not fit together"):
+        Transformer(model.layout, model.layers)
+    assert Transformer(model.layout, list(BUILT["general"][0].dense().float().layers)).dtype == torch.float32
+
+
+def test_units_read_and_write_by_selections() -> None:
+    relu = deepcopy(BUILT["logistic"][0]).layers[0].relu
+    assert relu is not None
+    with pytest.raises(TypeError, match="read is a Dense: must be a Selection map"):
+        relu.groups[0].read = relu.groups[0].inner  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("kind", ["head twice", "shared matrix", "shared list", "tied weights"])
+def test_what_is_shared_is_saved_once_and_shared_again(kind: str, tmp_path: Path) -> None:
+    model, H = BUILT["general"][0].dense(), BUILT["general"][1]
+    first, second = model.layers[0], model.layers[1]
+    if kind == "head twice":
+        first.heads.append(first.heads[0])  # type: ignore[attr-defined]
+    elif kind == "shared matrix":
+        second.heads[0].out = second.heads[1].out = first.heads[0].out
+        second.heads[1].value = second.heads[0].value
+    elif kind == "shared list":
+        second.heads = first.heads
+    else:
+        second.heads[0].query.weight = first.heads[0].query.weight  # type: ignore[union-attr]
+    model.save(tmp_path / "m")
+    loaded = Transformer.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded(H), model(H))
+    assert len(list(loaded.parameters())) == len(list(model.parameters()))
+    if kind != "tied weights":
+        assert len(list(model.dense().parameters())) == len(list(model.parameters()))
+    np.testing.assert_allclose(np.asarray(model.dense()(H)), np.asarray(model(H)), atol=1e-12)
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
+    model = BUILT["general"][0].dense()
+    with torch.no_grad():
+        model.layers[0].heads[0].out.weight[0, 0] = torch.nan  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="contains NaN or infinity: cannot be saved"):
+        model.save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_layer_with_a_forward_of_its_own_keeps_it() -> None:
+    class Twice(Layer):
+        def forward(self, H: torch.Tensor) -> torch.Tensor:
+            return 2.0 * super().forward(H)
+
+    built, H = BUILT["general"]
+    for layer in (Twice([]), Layer([])):
+        if type(layer) is Layer:
+            layer.forward = lambda H: 2.0 * H  # type: ignore[method-assign]
+        for result in every_way(Transformer(built.layout, [layer]), H):
+            np.testing.assert_array_equal(result, 2.0 * H)
+
+
+def test_a_query_alone_has_no_keys() -> None:
+    layout = Layout(a=2, b=2)
+    a, b = layout.blocks
+    model = Transformer(layout, [attention(layout, a.add(a @ b.T @ b))])
+    for average in (False, True):
+        model.layers[0].options = AttentionOptions(average=average, query_as_key=False)
+        np.testing.assert_array_equal(model(np.ones((4, 1))), np.ones((4, 1)))
+
+
+@pytest.mark.parametrize("small", [0.0, 5e-324, 1e-300, 1e-9])
+@pytest.mark.parametrize("large", [1.0, -1e3, 1e250])
+def test_coefficients_far_apart_share_a_product(small: float, large: float) -> None:
+    layout = Layout(a=2, b=2)
+    a, b = layout.blocks
+    H = 1e-40 * np.random.default_rng(0).standard_normal((4, 5))
+    for order in ((small, large), (large, small)):
+        writes = [a.add(a @ (order[0] * b).T @ b), a.add(a @ (order[1] * b).T @ a)]
+        model = Transformer(layout, [attention(layout, *writes)])
+        np.testing.assert_allclose(np.asarray(model(H)), np.asarray(model.dense()(H)), rtol=1e-12)
+
+
+def test_traces_name_what_clipping_changes() -> None:
+    layout = Layout(a=2, b=2)
+    model = Transformer(layout, [Layer([], None, "clip", AttentionOptions(clip=0.5))])
+    assert model.trace(np.ones((4, 2)))[1].written == ("a", "b")
+    model.layers[0].options = AttentionOptions(clip=0.5, rows=(2, 2))
+    assert model.trace(np.ones((4, 2)))[1].written == ("b",)
+
+
+def test_a_dtype_that_numpy_has_not() -> None:
+    model, H = newton_schulz(3, 1).to(torch.bfloat16), BUILT["general"][1]
+    for use in (model, model.unpack):
+        with pytest.raises(TypeError, match=r"H has dtype float64: must be torch\.bfloat16"):
+            use(H)
+    with pytest.raises(TypeError, match=r"numpy has no torch\.bfloat16: an input must be a tensor"):
+        model.pack(np.eye(3), np.eye(3))
+    assert torch.as_tensor(model(model.pack(torch.eye(3), np.eye(3)))).dtype == torch.bfloat16
+
+
+def test_without_layers_the_result_is_a_copy() -> None:
+    H = torch.ones(2, 3, dtype=torch.float64, requires_grad=True)
+    assert Transformer(Layout(X=2), [])(H) is not H

@@ -9,7 +9,15 @@ from torch import Tensor
 
 from tfnewton.algorithms.inversion import newton_schulz
 from tfnewton.checks import Array, batch, integer, like, real, tensor
-from tfnewton.scaling import admissible_step, exponent, normal_exponent, normal_matrix, rescaled, times_two_to
+from tfnewton.scaling import (
+    admissible_step,
+    common_exponent,
+    exponent,
+    normal_exponent,
+    normal_matrix,
+    rescaled,
+    times_two_to,
+)
 
 __all__ = ["gradient_descent", "least_squares", "newton_least_squares"]
 
@@ -125,9 +133,9 @@ def _problem(A: Array, y: Array, ridge: float, w0: Array | None = None) -> _Prob
         )
     start = data.new_zeros(sizes["d"]) if w0 is None else tensor("w0", w0, ("d",), sizes, dtype=dtype, device=device)
     batch(A=data.shape[:-2], y=target.shape[:-1], w0=start.shape[:-1])
-    k, m = normal_exponent(data, ridge), exponent(target, 1)
-    if w0 is not None:
-        m = torch.maximum(m, exponent(start, 1) + k)
+    k = normal_exponent(data, ridge)
+    present = (target != 0).any(dim=-1), (start != 0).any(dim=-1)
+    m = common_exponent((present[0], exponent(target, 1)), (present[1], exponent(start, 1) + k))
     unit, unit_target = times_two_to(data, -k, 2), times_two_to(target, -m, 1)
     return _Problem(data, unit, unit_target, times_two_to(start, k - m, 1), k, m)
 

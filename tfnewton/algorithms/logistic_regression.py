@@ -62,7 +62,9 @@ class Problem(NamedTuple):
 
     def newton(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the Newton direction (hess f)^-1 grad f (..., d) and the decrement lambda_f (...)."""
-        factor = torch.linalg.cholesky(self.hessian(x))
+        factor, fault = torch.linalg.cholesky_ex(self.hessian(x))
+        if fault.any():
+            raise ValueError(f"mu is {self.mu:.3g} in units of A: must be larger, the Hessian is singular to roundoff")
         whitened = torch.linalg.solve_triangular(factor, self.gradient(x).unsqueeze(-1), upper=False)
         direction = torch.linalg.solve_triangular(factor.mT, whitened, upper=True)
         return direction.squeeze(-1), whitened.squeeze(-1).norm(dim=-1)
@@ -84,6 +86,8 @@ def problem(A: object, y: object, mu: object, *points: tuple[str, object]) -> tu
     wrong = labels[labels.abs() != 1]
     if wrong.numel():
         raise ValueError(f"y has the label {wrong[0].item():g}: every label must be -1 or 1")
+    if any(name == "x" and value is None for name, value in points):
+        raise TypeError("x = None: must be an array of real numbers")
     arrays = [
         rows.new_zeros(sizes["d"])
         if value is None

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -154,23 +157,44 @@ def is_complete(run: Run, root: Path) -> bool:
     return True
 
 
-def run_all(runs: Iterable[Run], root: Path, workers: int = 1) -> None:
-    """Train what is missing of ``runs`` in folders below ``root``, in this order, one thread a worker."""
+def run_all(runs: Iterable[Run], root: Path, workers: int = 1) -> int:
+    """Train what is missing of ``runs`` in folders below ``root``, in this order, one thread a worker.
+
+    Returns how many could not be trained.
+    """
     missing = [run for run in dict.fromkeys(runs) if not is_complete(run, root)]
     # every step frees and takes the same memory: glibc must not give it back to the system in between
     os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(2**31 - 1))
     os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**30))
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    failed = 0
+    with ProcessPoolExecutor(workers, context, initializer=_start_worker) as pool:
         try:
-            for line in pool.map(_train, missing, [root] * len(missing)):
+            for line, trained in pool.map(_train, missing, [root] * len(missing)):
                 print(line, flush=True)
+                failed += not trained
         except KeyboardInterrupt:  # the workers got it too, and save
             pool.shutdown(cancel_futures=True)
             raise
+    return failed
 
 
-def _train(run: Run, root: Path) -> str:
+def _start_worker() -> None:
+    torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Save and end when the process that gives out the runs is gone, however it ended."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)  # a run finishes its step and saves
+        time.sleep(10.0)
+        os._exit(1)
+
+
+def _train(run: Run, root: Path) -> tuple[str, bool]:
     from tqdm import tqdm
 
     bar = tqdm(total=run.config.steps, desc=run.name, mininterval=2.0, dynamic_ncols=True)
@@ -183,15 +207,17 @@ def _train(run: Run, root: Path) -> str:
     try:
         result = train(run.config, root / run.name, report)
     except (OSError, RuntimeError, ValueError) as error:  # one run that cannot go on must not stop the others
-        return f"{run.name}: not trained: {error}"
+        return f"{run.name}: not trained: {error}", False
     finally:
         bar.close()
-    return f"{run.name}: best validation loss {result['best']:.6g} at step {result['step']}, {result['seconds']:.0f} s"
+    best, step, seconds = result["best"], result["step"], result["seconds"]
+    return f"{run.name}: best validation loss {best:.6g} at step {step}, {seconds:.0f} s", True
 
 
 def write_table(name: str, root: Path, size: Size) -> Path | None:
     """Write the table of the experiment ``name`` below ``root``; None if no run is complete."""
     experiment = EXPERIMENTS[choice("experiment", name, list(EXPERIMENTS))]
+    choice("size", size, SIZES)
     finished = [run for run in experiment.runs(size) if is_complete(run, root)]
     if not finished:
         return None
@@ -201,15 +227,20 @@ def write_table(name: str, root: Path, size: Size) -> Path | None:
 
 
 def carry_out(names: list[str], size: str, workers: int, runs: Path) -> None:
-    """Train what the experiments ``names`` lack and write their tables, all below ``runs`` / ``size``."""
+    """Train what the experiments ``names`` lack and write their tables, all below ``runs`` / ``size``.
+
+    Raises RuntimeError, after the tables are written, where a run could not be trained.
+    """
     for name in names:
         choice("experiment", name, list(EXPERIMENTS))
     chosen: Size = SIZES[SIZES.index(choice("size", size, SIZES))]
     integer("workers", workers, minimum=1)
     root = runs / chosen
-    run_all((run for name in names for run in EXPERIMENTS[name].runs(chosen)), root, workers)
+    failed = run_all((run for name in names for run in EXPERIMENTS[name].runs(chosen)), root, workers)
     for name in names:
         wanted = EXPERIMENTS[name].runs(chosen)
         done = sum(is_complete(run, root) for run in wanted)
         print(f"{name}: {done} of {len(wanted)} runs complete; evaluating them", flush=True)
         print(f"{name}: table {write_table(name, root, chosen)}", flush=True)
+    if failed:
+        raise RuntimeError(f"{failed} runs were not trained; the lines above say why")

@@ -115,6 +115,8 @@ def held_out_loss(config: TrainingConfig, model: Callable[[Prompts], Tensor]) ->
 
 def ship(root: Path, folder: Path = RESULTS, size: Size = "default") -> list[str]:
     """Copy the models of the main figures and all tables from the runs of ``size`` in ``root``; return their names."""
+    if not any((root / run.name).is_dir() for name in EXPERIMENTS for run in EXPERIMENTS[name].runs(size)):
+        raise FileNotFoundError(f"{root}: must hold runs of the size {size!r}, and holds none; nothing was written")
     folder.mkdir(parents=True, exist_ok=True)
     entries = index(folder)
     for name in SHIPPED:
@@ -133,7 +135,8 @@ def ship(root: Path, folder: Path = RESULTS, size: Size = "default") -> list[str
 
 
 def _ship_tables(root: Path, folder: Path, size: Size) -> None:
-    shipped = {}
+    path = folder / "tables.json"
+    shipped = json.loads(path.read_text()) if path.exists() else {}
     for name, experiment in EXPERIMENTS.items():
         path, runs = root / f"{name}.csv", experiment.runs(size)
         if path.exists():

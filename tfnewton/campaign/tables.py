@@ -33,7 +33,7 @@ def load_model(folder: Path, asked: TrainingConfig | None = None) -> tuple[Model
         config = TrainingConfig.model_validate(checkpoint.state, strict=False)
         model = build(config, generator(0, "unused"))
         model.load_state_dict(checkpoint.tensors)
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, TypeError) as error:
         raise ValueError(f"{path}: not the weights of a training run ({error})") from error
     if asked is not None:
         check_same(config, asked, folder)

@@ -141,5 +141,8 @@ def scale_rows(A: Array) -> tuple[Array, float]:
     k = exponent(rows, rows.ndim)
     scaled = times_two_to(rows, -k)  # its squares neither overflow nor underflow
     longest = torch.linalg.vector_norm(scaled.double(), dim=-1).max().item()
-    divisor = math.ldexp(longest, int(k))
+    try:
+        divisor = math.ldexp(longest, int(k))
+    except OverflowError:
+        raise ValueError("A has rows of a norm beyond float64: must be smaller") from None
     return (like(scaled / longest, A), divisor) if divisor > 1.0 else (like(rows, A), 1.0)

@@ -49,8 +49,23 @@ def to_transformer(model: LinearAttention) -> Transformer:
 def from_transformer(source: Transformer) -> LinearAttention:
     """Return the model that ``to_transformer`` turned into ``source``, its input scale moved into the weights.
 
-    Raises ValueError when ``source`` is none.
+    Raises ValueError when ``source`` is none, or was edited into something else.
     """
+    try:
+        model = _from_transformer(source)
+        again = to_transformer(model)
+        alike = [layer.options for layer in again.layers] == [layer.options for layer in source.layers]
+        pairs = list(zip(again.state_dict().items(), source.state_dict().items(), strict=True))
+    except (RuntimeError, AttributeError, IndexError, ValueError) as error:
+        raise ValueError(f"source must come from a trained model, unedited ({error})") from error
+    for (name, ours), (other, theirs) in pairs:
+        alike = alike and name == other and torch.allclose(ours, theirs, rtol=1e-5, atol=1e-12)
+    if not alike:
+        raise ValueError("source computes something else than a model of its size: it must come from one, unedited")
+    return model
+
+
+def _from_transformer(source: Transformer) -> LinearAttention:
     names = [name for name in source.layout.sizes if name != "one"]
     if names != ["x", "y", "hidden", "y_hat"] or source.depth < 2:
         raise ValueError(f"source has the rows {source.layout}: must come from a trained model, x, y, hidden, y_hat")

@@ -44,7 +44,13 @@ class Checkpoint(NamedTuple):
 def read_checkpoint(path: Path) -> Checkpoint:
     """Return the checkpoint at ``path``; ValueError names the file if it is truncated, edited or of another kind."""
     tensors, seal = read_tensors(path, _KEY)
-    return Checkpoint(tensors, json.loads(checked_text(path, tensors, seal)))
+    try:
+        state = json.loads(checked_text(path, tensors, seal))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: the state of the run is no JSON ({error})") from error
+    if not isinstance(state, dict):
+        raise ValueError(f"{path}: the state of the run is no record")
+    return Checkpoint(tensors, state)
 
 
 class RunFolder:
@@ -135,6 +141,11 @@ class RunFolder:
         if not isinstance(sessions, list) or not all(isinstance(session, dict) for session in sessions):
             raise ValueError(f"{path}: damaged, not a list of sessions; it says only which versions the run had")
         return sessions
+
+    def check_empty(self) -> None:
+        """Refuse, by ValueError, a folder with checkpoints: without a config nobody knows of which run they are."""
+        if any(self.path.glob("*.safetensors")):
+            raise ValueError(f"{self.path}: holds checkpoints, but no config.json to say of which run")
 
     def _generations(self, name: str) -> tuple[Path, Path]:
         return self.path / f"{name}.safetensors", self.path / f"{name}.previous.safetensors"

@@ -64,6 +64,7 @@ def train(
         if (run.path / "config.json").exists():
             check_same(read_config(run.path / "config.json"), config, run.path)
         else:
+            run.check_empty()
             run.write("config.json", config.model_dump_json(indent=2))
         trainer = _Trainer(config, run, device)
         trainer.prepare()
@@ -79,6 +80,8 @@ def train(
 
 
 def _check_device(device: str) -> None:
+    if not isinstance(device, str):
+        raise TypeError(f"device = {device!r}: must be a name, such as 'cpu'")
     try:
         torch.empty(1, device=device).cpu()
     except (AssertionError, RuntimeError, NotImplementedError, TypeError) as error:
@@ -239,7 +242,7 @@ class _Trainer:
     def finish(self) -> dict[str, Any]:
         """Write the best weights on their own and return the state that goes with them."""
         best = self.run.load("best")
-        if best is None or best.state["best"] != self.best:  # an older one stands in for a damaged one
+        if best is None or best.state["best"] != self.best:  # an older one in place of a damaged one
             raise ValueError(f"{self.run.path}: the best checkpoint is damaged; remove the folder to begin anew")
         weights = {k.removeprefix("model."): v for k, v in best.tensors.items() if k.startswith("model.")}
         self.run.write("weights.safetensors", Checkpoint(weights, self.config.model_dump(mode="json")).to_bytes())

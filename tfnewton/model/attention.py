@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tfnewton.checks import boolean, integer, real
-from tfnewton.model.maps import LinearMap
+from tfnewton.model.maps import Dense, LinearMap
 
 __all__ = ["PLAIN", "AttentionOptions", "Head", "attend"]
 
@@ -42,6 +42,8 @@ class AttentionOptions:
             if value is not None:
                 real(name, value, above=0.0)
         if self.rows is not None:
+            if not isinstance(self.rows, (tuple, list)) or len(self.rows) != 2:
+                raise TypeError(f"rows = {self.rows!r}: must be the first row and the number of rows")
             first, size = self.rows
             integer("first of rows", first, minimum=0)
             integer("number of rows", size, minimum=1)
@@ -77,8 +79,11 @@ class Head(nn.Module):
             self._modules.pop(name, None)
         super().__setattr__(name, value)
 
-    def fits(self, width: int) -> bool:
-        """Whether the maps fit together and into ``width`` rows."""
+    def fits(self, width: int, like: Tensor) -> bool:
+        """Whether the maps fit together and into ``width`` rows, and their matrices are of the kind of ``like``."""
+        for m in (self.out, self.value, self.key, self.query):
+            if isinstance(m, Dense) and not m.matches(like):
+                return False
         (rows, inner), value, key, query = self.out.shape, self.value.shape, self.key.shape, self.query.shape
         return (rows, value[1], key[1], query[1]) == (width,) * 4 and (inner, key[0]) == (value[0], query[0])
 
@@ -87,7 +92,7 @@ def attend(heads: Iterable[Head], options: AttentionOptions, H: Tensor, target: 
     """Add what ``heads`` make of H to ``target``, in place: a copy of H, or H itself if no gradient is taken."""
     source = H if options.layer_norm is None else _normalised(H, options)
     keys = source if options.query_as_key else source[..., :-1]
-    divisor = keys.shape[-1] if options.average else 1
+    divisor = max(keys.shape[-1], 1) if options.average else 1  # without keys there is nothing to divide
     # every head reads before one writes
     updates = [(group[0].out, _product(group, source, keys)) for group in _sharing(heads)]
     for out, (update, factor) in updates:
@@ -120,13 +125,16 @@ def _product(heads: list[Head], H: Tensor, keys: Tensor) -> tuple[Tensor, float]
     for head in heads:
         K, a = head.key.factor(keys)
         Q, b = head.query.factor(H)
-        left = K.mT if few else times(V, K.mT)
+        left, c = (K.mT if few else times(V, K.mT)), a * b
         if factor == 0.0:
-            total, factor = times(left, Q), a * b
-        elif flat:
-            total.addmm_(left, Q, alpha=a * b / factor)  # saves a pass
+            total, factor = times(left, Q), c
+            continue
+        if abs(c) > abs(factor):  # the sum is kept in units of the largest coefficient
+            total, factor = total.mul_(factor / c), c
+        if flat:
+            total.addmm_(left, Q, alpha=c / factor)  # saves a pass
         else:
-            total.add_(times(left, Q), alpha=a * b / factor)
+            total.add_(times(left, Q), alpha=c / factor)
     return times(V, total) if few else total, factor
 
 

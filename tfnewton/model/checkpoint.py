@@ -73,7 +73,7 @@ def save(path: Path, parts: Parts) -> None:
     if dtype is None:
         raise TypeError(f"dtype = {parts.dtype}: only {' and '.join(_DTYPES)} can be saved")
     distinct = list(dict.fromkeys(parts.layers))
-    tensors: _Tensors = {}
+    tensors = _Weights()
     record = _File(
         version=2,
         dtype=dtype,
@@ -82,7 +82,8 @@ def save(path: Path, parts: Parts) -> None:
         order=tuple(distinct.index(layer) for layer in parts.layers),
         packing=parts.packing,
     )
-    write_atomically(path, tensors_to_bytes(tensors, _KEY, sealed(tensors, record.model_dump_json())))
+    held = tensors.by_name
+    write_atomically(path, tensors_to_bytes(held, _KEY, sealed(held, record.model_dump_json())))
 
 
 def load(path: Path) -> Parts:
@@ -99,23 +100,39 @@ def load(path: Path) -> Parts:
             raise ValueError(f"version {record.version} {'without' if first_edition else 'with'} a checksum")
         if any(not 0 <= index < len(record.layers) for index in record.order):
             raise ValueError("the order of layers names a layer that is not there")
-        layout = Layout(**record.blocks)
-        layers = [_layer(entry, tensors, layout.width) for entry in record.layers]
-        if tensors:
-            raise ValueError(f"no map uses the tensors {', '.join(sorted(tensors))}")
+        if set(record.order) != set(range(len(record.layers))):
+            raise ValueError("the order of layers leaves one out")
+        layout, known = Layout(**record.blocks), _Known(tensors, _DTYPES[record.dtype])
+        layers = [_layer(entry, known, layout.width) for entry in record.layers]
+        if set(tensors) != set(known.dense):
+            raise ValueError(f"no map uses the tensors {', '.join(sorted(set(tensors) - set(known.dense)))}")
     except (ValidationError, ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path}: the description of the transformer is not valid: {error}") from error
     return Parts(layout, [layers[i] for i in record.order], record.packing, _DTYPES[record.dtype])
 
 
-def _map_record(m: LinearMap, name: str, tensors: _Tensors) -> _Map:
+class _Weights:
+    """The matrices of a file by name, each once however often it is used."""
+
+    def __init__(self) -> None:
+        self.by_name: _Tensors = {}
+        self._names: dict[torch.Tensor, str] = {}
+
+    def name(self, weight: torch.Tensor, name: str) -> str:
+        if weight not in self._names:
+            if not torch.isfinite(weight).all():
+                raise ValueError(f"{name} contains NaN or infinity: cannot be saved")
+            self._names[weight], self.by_name[name] = name, weight.detach().cpu().contiguous()
+        return self._names[weight]
+
+
+def _map_record(m: LinearMap, name: str, tensors: _Weights) -> _Map:
     if isinstance(m, Selection):
         return _Map(shape=m.shape, pieces=m.pieces)
-    tensors[name] = m.weight.detach().cpu().contiguous()
-    return _Map(shape=m.shape, tensor=name, trainable=m.weight.requires_grad)
+    return _Map(shape=m.shape, tensor=tensors.name(m.weight, name), trainable=m.weight.requires_grad)
 
 
-def _layer_record(layer: Layer, name: str, tensors: _Tensors) -> _Layer:
+def _layer_record(layer: Layer, name: str, tensors: _Weights) -> _Layer:
     def quadruple(part: Head | UnitGroup, at: str, names: tuple[str, str, str, str]) -> _Quadruple:
         a, b, c, d = (_map_record(getattr(part, n), f"{name}.{at}.{n}", tensors) for n in names)
         return a, b, c, d
@@ -126,18 +143,37 @@ def _layer_record(layer: Layer, name: str, tensors: _Tensors) -> _Layer:
     return _Layer(label=layer.label, heads=heads, relu=units or None, options=layer.options)
 
 
-def _layer(record: _Layer, tensors: _Tensors, width: int) -> Layer:
-    known: dict[Selection, Selection] = {}  # heads share equal selections, as they did before they were saved
+class _Known:
+    """The maps of a file, each made once: what shared a map or a matrix before it was saved shares it again."""
 
-    def linear(entry: _Map) -> LinearMap:
-        if entry.tensor is not None:
-            return _dense(entry, tensors)
-        selection = Selection(entry.pieces, entry.shape)
-        return known.setdefault(selection, selection)
+    def __init__(self, tensors: _Tensors, dtype: torch.dtype) -> None:
+        self.tensors, self.dtype = tensors, dtype
+        self.dense: dict[str, Dense] = {}
+        self.selections: dict[Selection, Selection] = {}
 
-    heads = [Head(*map(linear, maps)) for maps in record.heads]
+    def linear(self, entry: _Map) -> LinearMap:
+        if (entry.tensor is None) == (not entry.pieces):
+            raise ValueError("a map is either a selection or a matrix")
+        if entry.tensor is None:
+            selection = Selection(entry.pieces, entry.shape)
+            return self.selections.setdefault(selection, selection)
+        if entry.tensor not in self.dense:
+            self.dense[entry.tensor] = Dense(self._weight(entry), trainable=entry.trainable)
+        return self.dense[entry.tensor]
+
+    def _weight(self, entry: _Map) -> torch.Tensor:
+        weight = self.tensors[str(entry.tensor)]
+        if weight.dtype != self.dtype:
+            raise ValueError(f"{entry.tensor} has dtype {weight.dtype}, the description says {self.dtype}")
+        if tuple(weight.shape) != entry.shape:
+            raise ValueError(f"{entry.tensor} has shape {tuple(weight.shape)}, the description says {entry.shape}")
+        return weight
+
+
+def _layer(record: _Layer, known: _Known, width: int) -> Layer:
+    heads = [Head(*map(known.linear, maps)) for maps in record.heads]
     units = _quadruples(record.relu, width)
-    relu = None if units is None else ReLU(UnitGroup(*map(linear, maps)) for maps in units)
+    relu = None if units is None else ReLU(UnitGroup(*map(known.linear, maps)) for maps in units)
     return Layer(heads, relu, record.label, record.options)
 
 
@@ -148,12 +184,3 @@ def _quadruples(relu: tuple[_Quadruple, ...] | tuple[_Map, _Map] | None, width: 
     inner, outer = relu
     everything = _Map(shape=(width, width), pieces=(Piece(0, 0, width, 1.0),))
     return [(everything, inner, outer, everything)]
-
-
-def _dense(entry: _Map, tensors: _Tensors) -> Dense:
-    weight = tensors.pop(str(entry.tensor))
-    if not weight.is_floating_point():
-        raise ValueError(f"{entry.tensor} has dtype {weight.dtype}, weights are floating-point numbers")
-    if tuple(weight.shape) != entry.shape:
-        raise ValueError(f"{entry.tensor} has shape {tuple(weight.shape)}, the description says {entry.shape}")
-    return Dense(weight, trainable=entry.trainable)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -37,19 +37,24 @@ class UnitGroup(nn.Module):
 
     def __init__(self, read: LinearMap, inner: LinearMap, outer: LinearMap, write: LinearMap) -> None:
         super().__init__()
-        ends, matrices = (read, write), (inner, outer)
-        if not all(isinstance(m, Selection) for m in ends) or not all(isinstance(m, Dense) for m in matrices):
-            raise TypeError("a group of units must read and write by selections, with dense matrices between them")
-        self.read, self.write = cast("tuple[Selection, Selection]", ends)
-        self.inner, self.outer = cast("tuple[Dense, Dense]", matrices)
+        for name, m in (("read", read), ("inner", inner), ("outer", outer), ("write", write)):
+            setattr(self, name, m)
 
     def forward(self, H: Tensor) -> Tensor:
         """Return what the units add to the rows that ``write`` takes it to, (t, n)."""
         result: Tensor = self.outer(self.inner(self.read(H)).relu_())
         return result
 
-    def fits(self, width: int) -> bool:
-        """Whether the maps fit together and into ``width`` rows."""
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind = {"read": Selection, "write": Selection, "inner": Dense, "outer": Dense}.get(name)
+        if kind is not None and not isinstance(value, kind):
+            raise TypeError(f"{name} is a {type(value).__name__}: must be a {kind.__name__} map")
+        super().__setattr__(name, value)
+
+    def fits(self, width: int, like: Tensor) -> bool:
+        """Whether the maps fit together and into ``width`` rows, and their matrices are of the kind of ``like``."""
+        if not (self.inner.matches(like) and self.outer.matches(like)):
+            return False
         read, inner, outer, write = self.read.shape, self.inner.shape, self.outer.shape, self.write.shape
         inside = (inner[1], outer[1], write[1]) == (read[0], inner[0], outer[0])
         return inside and read[1] == write[0] == width

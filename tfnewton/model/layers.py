@@ -50,13 +50,25 @@ class Layer(nn.Module):
             self.relu.add_to(H, H)
         return H
 
-    def check(self, width: int) -> None:
-        """Refuse, by ValueError, maps that do not fit together or into ``width`` rows: what editing can leave."""
-        for i, head in enumerate(self.heads):
-            if not head.fits(width):
-                raise ValueError(f"the maps of head {i} of {self.label!r} do not fit together in {width} rows")
-        if self.relu is not None and not all(group.fits(width) for group in self.relu.groups):
-            raise ValueError(f"the maps of the ReLU layer of {self.label!r} do not fit together in {width} rows")
+    def check(self, width: int, like: Tensor) -> None:
+        """Refuse, by TypeError or ValueError, what editing can leave: parts of another kind, maps that do not fit.
+
+        All maps must fit together and into ``width`` rows, and matrices have the dtype and device of ``like``.
+        """
+        must = f"do not fit together in {width} rows, as matrices of {like.dtype} on {like.device}"
+        for i, head in enumerate(_parts(self, "heads")):
+            if type(head) is not Head:
+                raise TypeError(f"head {i} of {self.label!r} is a {type(head).__name__}: must be a Head")
+            if not head.fits(width, like):
+                raise ValueError(f"the maps of head {i} of {self.label!r} {must}")
+        if self.relu is not None:
+            for group in _parts(self.relu, "groups"):
+                if type(group) is not UnitGroup:
+                    raise TypeError(f"a group of {self.label!r} is a {type(group).__name__}: must be a UnitGroup")
+                if not group.fits(width, like):
+                    raise ValueError(f"the maps of the ReLU layer of {self.label!r} {must}")
+        if not isinstance(self.options, AttentionOptions) or not isinstance(self.label, str):
+            raise TypeError(f"options or label of {self.label!r}: must be AttentionOptions and a string")
         if not self.options.fits(width):
             raise ValueError(f"rows = {self.options.rows} of {self.label!r}: must lie in the {width} rows of H")
 
@@ -64,11 +76,21 @@ class Layer(nn.Module):
         """The dense W_V, W_K, W_Q of each head, D x D as the paper prints them (selected rows on top)."""
         return [{"W_V": V, "W_K": K, "W_Q": Q} for V, K, Q in map(_paper_weights, self.heads)]
 
-    def written_rows(self) -> set[int]:
-        """The rows of H that this layer can change."""
+    def written_rows(self, width: int) -> set[int]:
+        """The rows of H, of ``width`` of them, that this layer can change."""
         maps: list[LinearMap] = [head.out for head in self.heads]
         rows = {row for out in maps for row in _written(out)}
+        if self.options.clip is not None:
+            first, size = self.options.rows or (0, width)
+            rows.update(range(first, first + size))
         return rows if self.relu is None else rows.union(*(_written_by(group) for group in self.relu.groups))
+
+
+def _parts(module: nn.Module, name: str) -> Iterable[nn.Module]:
+    parts = module._modules.get(name)
+    if not isinstance(parts, nn.ModuleList):
+        raise TypeError(f"{name} of a {type(module).__name__} is {parts!r}: must be a ModuleList")
+    return parts
 
 
 def _paper_weights(head: Head) -> tuple[Tensor, Tensor, Tensor]:

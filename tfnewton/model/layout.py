@@ -28,7 +28,7 @@ class _Selectable:
 
     def __rmul__(self, factor: float) -> Rows:
         factor = real(f"factor of {self}", factor)
-        return Rows(tuple(tuple((factor * c, block) for c, block in part) for part in self.rows.parts))
+        return Rows(tuple(tuple((real(f"factor of {b}", factor * c), b) for c, b in part) for part in self.rows.parts))
 
     def __neg__(self) -> Rows:
         return -1.0 * self

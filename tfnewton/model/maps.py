@@ -43,6 +43,8 @@ class Selection:
         pieces = tuple(Piece(*piece) for piece in self.pieces)
         rows, columns = (integer("rows of a selection", size, minimum=1) for size in self.shape)
         for p in pieces:
+            for part in (p.out, p.start, p.size):
+                integer("place or size of a piece", part, minimum=-(2**62))  # the range is checked below
             real("coefficient of a piece", p.coefficient)
             inside = p.size >= 1 and 0 <= p.out <= rows - p.size and 0 <= p.start <= columns - p.size
             if not inside:
@@ -102,6 +104,8 @@ class Dense(nn.Module):
     def __init__(self, weight: Tensor, *, trainable: bool) -> None:
         super().__init__()
         plain("weight", weight)
+        if not isinstance(weight, Tensor):
+            raise TypeError(f"weight is a {type(weight).__name__}: must be a tensor")
         if weight.ndim != 2 or not weight.is_floating_point() or 0 in weight.shape:
             raise ValueError(f"weight has shape {tuple(weight.shape)} and dtype {weight.dtype}: must be a real matrix")
         if not torch.isfinite(weight).all():
@@ -110,10 +114,19 @@ class Dense(nn.Module):
 
     @property
     def shape(self) -> tuple[int, int]:
-        weight = self._parameters["weight"]  # what self.weight finds after a longer search
-        assert weight is not None
-        rows, columns = weight.shape
+        rows, columns = self._matrix().shape
         return rows, columns
+
+    def matches(self, like: Tensor) -> bool:
+        """Whether the weight is a plain matrix of the dtype and on the device of ``like``."""
+        weight = self._matrix()
+        if not isinstance(weight, Tensor) or weight.ndim != 2 or weight.layout != torch.strided:
+            return False
+        return weight.dtype == like.dtype and weight.device == like.device
+
+    def _matrix(self) -> Tensor:
+        found = self._parameters.get("weight")  # quicker than self.weight, which pruning and the like redefine
+        return self.weight if found is None else found
 
     def forward(self, H: Tensor) -> Tensor:
         return self.weight @ H

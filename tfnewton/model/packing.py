@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -145,6 +145,12 @@ class Packing:
         unknown = named - set(layout.sizes)
         if unknown:
             raise ValueError(f"the input format fills the blocks {', '.join(sorted(unknown))}, which are not there")
+        for entry in self.inputs:
+            rows = 1 if entry.place == "row" else self.sizes.get(entry.shape[-1 if entry.place == "transposed" else 0])
+            if rows is not None and rows != layout[entry.block].size:
+                raise ValueError(
+                    f"{entry.name} fills {rows} rows of {entry.block}, which has {layout[entry.block].size}"
+                )
 
     def least_tokens(self, layout: Layout) -> int:
         """Return the fewest tokens of an H: an identity block needs as many as it has rows."""
@@ -164,19 +170,17 @@ class Packing:
         values: dict[str, Tensor] = {}
         for entry in self.inputs:
             if entry.name in given:
-                values[entry.name] = tensor(
-                    entry.name, given[entry.name], entry.shape, sizes, dtype=dtype, device=device
-                )
+                value = given[entry.name]
+                values[entry.name] = tensor(entry.name, value, entry.shape, sizes, dtype=dtype, device=device)
         self._check_tokens(layout, sizes)
         for entry in self.inputs:
             if entry.name in values:
                 entry.check(values[entry.name])
         leading = {e.name: values[e.name].shape[: -len(e.shape)] for e in self.inputs if e.name in values}
-        tokens = sizes[self.tokens] + any(entry.place == "query" for entry in self.inputs)
-        H = torch.zeros(*batch(**leading), layout.width, tokens, dtype=dtype, device=device)
+        n = sizes[self.tokens] + any(entry.place == "query" for entry in self.inputs)
+        H = torch.zeros(*batch(**leading), layout.width, n, dtype=dtype, device=device)
         for name, constant in self.constants.items():
-            rows = _rows(layout, H, name)
-            _fill_constant(rows, constant)
+            _fill_constant(_rows(layout, H, name), constant)
         for entry in self.inputs:
             _fill(_rows(layout, H, entry.block), entry, values.get(entry.name))
         return like(H, *given.values())
@@ -204,16 +208,12 @@ class Packing:
 
     def unpack(self, layout: Layout, H: Array) -> dict[str, Array]:
         """Return the outputs held in H, of the kind of H."""
-        return {out.name: _read(H[..., _span(layout, out.block), :], out, self.sizes) for out in self.outputs}
+        return {out.name: _read(_rows(layout, H, out.block), out, self.sizes) for out in self.outputs}
 
 
-def _span(layout: Layout, name: str) -> slice:
+def _rows(layout: Layout, H: Any, name: str) -> Any:
     block = layout[name]
-    return slice(block.start, block.start + block.size)
-
-
-def _rows(layout: Layout, H: Tensor, name: str) -> Tensor:
-    return H[..., _span(layout, name), :]
+    return H[..., block.start : block.start + block.size, :]
 
 
 def _fill_constant(rows: Tensor, constant: Constant) -> None:

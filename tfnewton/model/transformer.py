@@ -20,13 +20,17 @@ from torch.nn.modules.module import _has_any_global_hook
 from tfnewton.checks import Array, like, plain
 from tfnewton.model.layers import Head, Layer, ReLU
 from tfnewton.model.layout import Layout
-from tfnewton.model.maps import Dense, LinearMap
+from tfnewton.model.maps import Dense, LinearMap, Selection
 from tfnewton.model.packing import Packing
 
 __all__ = ["Frame", "Transformer"]
 
 
-_NUMPY = {torch.float64: np.dtype(np.float64), torch.float32: np.dtype(np.float32), torch.float16: np.dtype(np.float16)}
+_NUMPY: dict[torch.dtype, object] = {
+    torch.float64: np.dtype(np.float64),
+    torch.float32: np.dtype(np.float32),
+    torch.float16: np.dtype(np.float16),
+}
 
 
 @dataclass(frozen=True)
@@ -61,17 +65,20 @@ class Transformer(nn.Module):
         self.layout = layout
         self.layers = cast("Sequence[Layer]", nn.ModuleList(layers))
         self.packing = packing
-        self.register_buffer("_anchor", torch.zeros((), dtype=torch.float64), persistent=False)
+        first = next(self.parameters(), torch.zeros(0, dtype=torch.float64))
+        self.register_buffer("_anchor", first.detach().new_zeros(()), persistent=False)
         self._check()
         if packing is not None:
             packing.check(layout)
 
     def _check(self) -> None:
-        width = self.layout.width
-        for layer in set(self.layers):
+        width, anchor, layers = self.layout.width, self._anchor, self._modules.get("layers")
+        if not isinstance(layers, nn.ModuleList):
+            raise TypeError(f"layers = {layers!r}: must be a ModuleList")
+        for layer in set(layers):
             if not isinstance(layer, Layer):
                 raise TypeError(f"a layer is a {type(layer).__name__}: must be a Layer")
-            layer.check(width)
+            layer.check(width, anchor)
 
     @property
     def depth(self) -> int:
@@ -100,7 +107,7 @@ class Transformer(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """The device that H is brought to."""
+        """The device to which H is brought."""
         return self._anchor.device
 
     def forward(self, H: Array) -> Array:
@@ -111,6 +118,7 @@ class Transformer(nn.Module):
         """
         state = self._input(H)
         if isinstance(H, torch.Tensor) and self._differentiated(H):
+            state = state if self.depth else state.clone()
             for layer in self.layers:
                 state = layer(state)
         else:
@@ -124,9 +132,9 @@ class Transformer(nn.Module):
         return like(state, H)
 
     def _watched(self) -> set[Layer]:
-        """The layers with hooks: what they are given and give must not be written over by the next layer."""
+        """The layers to call as modules: with hooks, which may keep what they see, or a forward of their own."""
         everywhere = _has_any_global_hook()  # type: ignore[no-untyped-call]
-        return {layer for layer in set(self.layers) if everywhere or layer._forward_hooks or layer._forward_pre_hooks}
+        return {layer for layer in set(self.layers) if everywhere or _has_its_own_ways(layer)}
 
     def _differentiated(self, H: Tensor) -> bool:
         return torch.is_grad_enabled() and (H.requires_grad or any(p.requires_grad for p in self.parameters()))
@@ -137,7 +145,7 @@ class Transformer(nn.Module):
         frames = [self._frame("input", state, set(), H)]
         for layer in self.layers:
             state = layer(state)
-            frames.append(self._frame(layer.label, state, layer.written_rows(), H))
+            frames.append(self._frame(layer.label, state, layer.written_rows(self.width), H))
         return frames
 
     def _frame(self, label: str, state: Tensor, rows: set[int], source: Array) -> Frame:
@@ -157,7 +165,7 @@ class Transformer(nn.Module):
             raise TypeError(f"H is a {type(H).__name__}: must be a numpy array or a tensor")
         plain("H", H)
         dtype = self.dtype
-        if H.dtype != (dtype if isinstance(H, torch.Tensor) else _NUMPY.get(dtype)):
+        if H.dtype != (dtype if isinstance(H, torch.Tensor) else _NUMPY.get(dtype, "one that numpy has not")):
             raise TypeError(f"H has dtype {H.dtype}: must be {self.dtype}, which .to(...) of the transformer changes")
         if H.ndim < 2 or H.shape[-2] != self.width or 0 in H.shape:
             raise ValueError(
@@ -173,6 +181,9 @@ class Transformer(nn.Module):
 
     def pack(self, *inputs: object, **named: object) -> Array:
         """Return H for the inputs of this construction; see ``packing.inputs`` for their names and shapes."""
+        given = (*inputs, *named.values())
+        if self.dtype not in _NUMPY and not any(isinstance(value, torch.Tensor) for value in given):
+            raise TypeError(f"numpy has no {self.dtype}: an input must be a tensor")
         return self._packing().pack(self.layout, inputs, named, self.dtype, self.device)
 
     def unpack(self, H: Array) -> dict[str, Array]:
@@ -187,7 +198,9 @@ class Transformer(nn.Module):
 
     def dense(self) -> Transformer:
         """Return an equal transformer whose maps are trainable dense matrices; shared layers stay shared."""
-        copies = {layer: _dense_layer(layer, self._anchor) for layer in self.layers}
+        self._check()
+        shared: dict[LinearMap, Dense] = {}  # what is tied stays tied
+        copies = {layer: _dense_layer(layer, self._anchor, shared) for layer in self.layers}
         return Transformer(self.layout, [copies[layer] for layer in self.layers], self.packing).to(self._anchor)
 
     def save(self, path: str | Path) -> None:
@@ -195,6 +208,8 @@ class Transformer(nn.Module):
         from tfnewton.model.checkpoint import Parts, save  # pydantic and safetensors load only where files are
 
         self._check()
+        if self.packing is not None:
+            self.packing.check(self.layout)
         save(Path(path), Parts(self.layout, tuple(self.layers), self.packing, self.dtype))
 
     @staticmethod
@@ -217,9 +232,17 @@ def _is_finite(state: Tensor) -> bool:
     return -math.inf < low.item() <= high.item() < math.inf
 
 
-def _dense_layer(layer: Layer, like: Tensor) -> Layer:
+def _has_its_own_ways(layer: Layer) -> bool:
+    return (
+        bool(layer._forward_hooks or layer._forward_pre_hooks) or type(layer) is not Layer or "forward" in vars(layer)
+    )
+
+
+def _dense_layer(layer: Layer, like: Tensor, copies: dict[LinearMap, Dense]) -> Layer:
     def dense(m: LinearMap) -> Dense:
-        return Dense(m.dense(like).clone(), trainable=True)
+        if isinstance(m, Selection):  # equal ones stand in many places, and are trained apart
+            return Dense(m.dense(like), trainable=True)
+        return copies.setdefault(m, Dense(m.dense(like).detach().clone(), trainable=True))
 
     heads = [Head(dense(h.out), dense(h.value), dense(h.key), dense(h.query)) for h in layer.heads]
     units = None if layer.relu is None or not layer.relu.groups else layer.relu.weights(like)

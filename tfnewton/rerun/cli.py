@@ -69,7 +69,7 @@ def certify() -> None:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Turn refusals into a line and the exit code 2, a missing extra into its name, and an interrupt into 130."""
+    """Turn refusals into a line and exit code 2, failed runs into 1, an interrupt into 130; name a missing extra."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -78,6 +78,9 @@ def _refusals() -> Iterator[None]:
     except (TypeError, ValueError, OSError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
+    except RuntimeError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
     except KeyboardInterrupt as error:
         raise typer.Exit(130) from error
 

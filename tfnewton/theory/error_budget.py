@@ -160,7 +160,7 @@ def _approximate(budget: ErrorBudget, scheme: str) -> ReluLayers:
 
 def sublevel_radius(mu: float) -> float:
     """Return sqrt(2 ln 2/mu), mu > 0: the ball of this radius holds every x with f(x) <= f(0) = ln 2."""
-    return math.sqrt(2.0 * math.log(2.0) / mu)
+    return math.sqrt(2.0 * math.log(2.0) / checks.real("mu", mu, above=0.0))
 
 
 def error_budget(d: int, mu: float, error: float, *, radius: float | None = None, order: int = 2) -> ErrorBudget:
