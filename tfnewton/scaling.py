@@ -45,10 +45,13 @@ def _largest(array: Tensor, axes: int) -> Tensor:
 
 def times_two_to(array: Tensor, k: Tensor | int, axes: int = 0) -> Tensor:
     """Return array · 2^k, exact unless the result leaves the dtype's range; k has the batch axes of ``array``."""
+    if isinstance(k, int):
+        part = int(k / 3)  # 2^k itself may be out of range where the result is not
+        return array if k == 0 else array * 2.0**part * 2.0**part * 2.0 ** (k - 2 * part)
     powers = torch.as_tensor(k, device=array.device)[(..., *[None] * axes)]
-    third = torch.div(powers, 3, rounding_mode="trunc")  # 2^k itself may be out of range where the result is not
-    for part in (third, third, powers - 2 * third):
-        array = array * torch.exp2(part.double()).to(array.dtype)
+    third = torch.div(powers, 3, rounding_mode="trunc")
+    for powers_of_two in (third, third, powers - 2 * third):
+        array = array * torch.exp2(powers_of_two.double()).to(array.dtype)
     return array
 
 

@@ -117,7 +117,9 @@ def _product(heads: list[Head], H: Tensor, keys: Tensor) -> tuple[Tensor, float]
     """
     V = heads[0].value(keys)
     v, n = V.shape[-2:]
-    k = heads[0].key.shape[0] if len(heads) == 1 else sum([head.key.shape[0] for head in heads])
+    k = 0
+    for head in heads:
+        k += head.key.shape[0]
     few = n * (v + k) < 2 * v * k and n <= H.shape[-2]  # then the n x n products K_i^T Q_i are the cheaper way
     flat = V.ndim == 2
     times = torch.mm if flat else torch.matmul  # the former starts sooner, and takes no batch axes
