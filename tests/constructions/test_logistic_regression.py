@@ -15,6 +15,7 @@ import pytest
 import torch
 from scipy.special import expit
 
+from tests.helpers.tries import later
 from tfnewton import Transformer
 from tfnewton.constructions.logistic_regression import budget_for, damped_newton, predict, scale_rows
 
@@ -49,7 +50,7 @@ def direct(A: np.ndarray, y: np.ndarray, mu: float, x: np.ndarray) -> dict[str, 
 
 
 @pytest.mark.parametrize("error", [1e-2, 1e-3, 1e-4])
-@pytest.mark.parametrize("mu", [0.01, 0.1, 1])
+@pytest.mark.parametrize("mu", [0.1, *later(0.01, 1)])
 @pytest.mark.parametrize(("d", "n"), [(1, 4), (2, 6)])
 def test_truth_within_the_requested_error(d: int, n: int, mu: float, error: float) -> None:
     A, y = problem(d, n)
@@ -91,7 +92,7 @@ def random_problems(rng: np.random.Generator, batch: int, n: int, d: int) -> tup
     return A, y
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(5), *later(*range(5, 20))])
 def test_never_worse_than_requested(seed: int) -> None:
     rng = np.random.default_rng(seed)
     d, error, mu = int(rng.integers(1, 9)), 10 ** rng.uniform(-4, -1), 10 ** rng.uniform(-2, 0.5)
