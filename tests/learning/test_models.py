@@ -103,10 +103,10 @@ def test_gram_form_equals_token_form(d: int, n: int, layers: int, heads: int, qu
     np.testing.assert_allclose(m(prompts).detach(), expected, atol=1e-12 * max(1.0, np.abs(expected).max()))
 
 
-@pytest.mark.parametrize("fast", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("fast", [True, pytest.param(False, marks=pytest.mark.long)])
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_gradients(variant: dict[str, Any], fast: bool) -> None:
-    """Against differences: along random directions, and (slow) every entry."""
+    """Against differences: along random directions, and (long) every entry."""
     m, prompts = model(2, layers=3, width=6, heads=2, **variant), sample(2, count=2, n=3)
 
     names, weights = zip(*m.named_parameters(), strict=True)
