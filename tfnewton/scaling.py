@@ -15,6 +15,7 @@ __all__ = [
     "exponent",
     "normal_exponent",
     "normal_matrix",
+    "normal_ridge",
     "rescaled",
     "times_two_to",
 ]
@@ -71,11 +72,15 @@ def normal_exponent(A: Tensor, ridge: float) -> Tensor:
     return k if ridge == 0.0 else k.clamp(min=math.frexp(math.sqrt(ridge))[1])
 
 
-def normal_matrix(A: Tensor, ridge: float, k: Tensor) -> Tensor:
-    """Return R 4^-k, (d, d), for R = A^T A + ridge I and A (n, d), without leaving the range of float between."""
-    unit = times_two_to(A, -k, 2)
-    penalty = times_two_to(torch.full(k.shape, ridge, dtype=torch.float64, device=A.device), -2 * k).to(A.dtype)
-    return unit.mT @ unit + penalty[..., None, None] * torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+def normal_ridge(ridge: float, k: Tensor, like: Tensor) -> Tensor:
+    """Return ridge 4^-k, one for each entry of the batch, in the dtype and on the device of ``like``."""
+    return times_two_to(torch.full(k.shape, ridge, dtype=torch.float64, device=like.device), -2 * k).to(like)
+
+
+def normal_matrix(unit: Tensor, ridge: float, k: Tensor) -> Tensor:
+    """Return R 4^-k, (d, d), for R = A^T A + ridge I and ``unit`` = A 2^-k, (n, d)."""
+    penalty = normal_ridge(ridge, k, unit)[..., None, None]
+    return unit.mT @ unit + penalty * torch.eye(unit.shape[-1], dtype=unit.dtype, device=unit.device)
 
 
 def admissible_step(name: str, value: float, R: Tensor, k: Tensor, power: int, matrix: str) -> Tensor:

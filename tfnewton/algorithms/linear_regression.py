@@ -15,6 +15,7 @@ from tfnewton.scaling import (
     exponent,
     normal_exponent,
     normal_matrix,
+    normal_ridge,
     rescaled,
     times_two_to,
 )
@@ -44,7 +45,7 @@ def least_squares(A: Array, y: Array, ridge: float = 0.0) -> Array:
     p = _problem(A, y, ridge)
     U, s, Vh = torch.linalg.svd(p.A, full_matrices=False)
     cutoff = max(p.A.shape[-2:]) * torch.finfo(s.dtype).eps * s[..., :1]
-    penalty = times_two_to(torch.full_like(s, ridge, dtype=torch.float64), -2 * p.scale, 1).to(s)
+    penalty = normal_ridge(ridge, p.scale, s)[..., None]
     inverse = torch.where(s > cutoff, s / (s**2 + penalty), torch.zeros_like(s))
     return like(p.weights(_apply(Vh.mT, inverse * _apply(U.mT, p.y))), A, y)
 
@@ -73,7 +74,7 @@ def newton_least_squares(A: Array, y: Array, steps: int, step_size: float, order
     """
     ridge = real("ridge", ridge, minimum=0.0)
     p = _problem(A, y, ridge)
-    R = normal_matrix(p.given, ridge, p.scale)  # (d, d)
+    R = normal_matrix(p.A, ridge, p.scale)  # (d, d)
     step = admissible_step("step_size", step_size, R, p.scale, 2, "A^T A" if ridge == 0.0 else "A^T A + ridge I")
     X = newton_schulz(R, steps, order, X0=step[..., None, None] * R)
     return like(p.weights(_apply(torch.as_tensor(X), _apply(p.A.mT, p.y))), A, y)
@@ -99,7 +100,7 @@ def gradient_descent(A: Array, y: Array, steps: int, learning_rate: float, w0: A
     """
     integer("steps", steps, minimum=0)
     p = _problem(A, y, 0.0, w0)
-    R = normal_matrix(p.given, 0.0, p.scale)
+    R = normal_matrix(p.A, 0.0, p.scale)
     step = admissible_step("learning_rate", learning_rate, R, p.scale, 1, "A^T A")[..., None]
     w = p.start
     for _ in range(steps):
@@ -108,9 +109,8 @@ def gradient_descent(A: Array, y: Array, steps: int, learning_rate: float, w0: A
 
 
 class _Problem(NamedTuple):
-    """The data as given, and over powers of two that bring them near one: A 2^-k, y 2^-m and w0 2^(k-m)."""
+    """The data over powers of two that bring them near one: A 2^-k, y 2^-m and w0 2^(k-m)."""
 
-    given: Tensor
     A: Tensor
     y: Tensor
     start: Tensor
@@ -137,7 +137,7 @@ def _problem(A: Array, y: Array, ridge: float, w0: Array | None = None) -> _Prob
     present = (target != 0).any(dim=-1), (start != 0).any(dim=-1)
     m = common_exponent((present[0], exponent(target, 1)), (present[1], exponent(start, 1) + k))
     unit, unit_target = times_two_to(data, -k, 2), times_two_to(target, -m, 1)
-    return _Problem(data, unit, unit_target, times_two_to(start, k - m, 1), k, m)
+    return _Problem(unit, unit_target, times_two_to(start, k - m, 1), k, m)
 
 
 def _apply(matrix: Tensor, vector: Tensor) -> Tensor:

@@ -158,4 +158,5 @@ def _sized(config: TrainingConfig, size: Size) -> TrainingConfig:
         "default": {},
         "paper": {"steps": _PAPER_STEPS, "batch": 2000, "evaluate_every": 1000},
     }
-    return config.model_copy(update=changes[SIZES[SIZES.index(choice("size", size, SIZES))]])
+    choice("size", size, SIZES)
+    return config.model_copy(update=changes[size])

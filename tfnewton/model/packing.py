@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tfnewton.checks import Array, batch, boolean, choice, integer, like, real, tensor
 from tfnewton.model.layout import Layout
-from tfnewton.scaling import admissible_step, normal_exponent, normal_matrix
+from tfnewton.scaling import admissible_step, normal_exponent, normal_matrix, times_two_to
 
 __all__ = ["Input", "Output", "Packing", "StepBound"]
 
@@ -30,9 +30,9 @@ class StepBound:
         real("ridge", self.ridge, minimum=0.0)
 
     def check(self, A: Tensor) -> None:
-        k = normal_exponent(A, self.ridge)
-        matrix = "A^T A" if self.ridge == 0.0 else f"A^T A + {self.ridge:g} I"
-        admissible_step(self.name, self.step, normal_matrix(A, self.ridge, k), k, self.power, matrix)
+        k, matrix = normal_exponent(A, self.ridge), f"A^T A + {self.ridge:g} I" if self.ridge else "A^T A"
+        R = normal_matrix(times_two_to(A, -k, 2), self.ridge, k)
+        admissible_step(self.name, self.step, R, k, self.power, matrix)
 
 
 @dataclass(frozen=True)
