@@ -1,4 +1,4 @@
-"""The figures of chapter 10, read back from their artists."""
+"""The figures of chapters 10 and 11, read back from their artists."""
 
 from __future__ import annotations
 

@@ -19,12 +19,13 @@ __all__ = [
     "LogisticConstruction",
     "MainTheorem",
     "MatrixInversion",
+    "MovingTheQuery",
     "NewtonIteration",
     "Parameters",
     "SelfConcordance",
     "TrainingLinearAttention",
     "TrainingLogistic",
-    "WhatTheyLearn",
+    "WhichPolynomial",
     "least_error",
 ]
 
@@ -191,7 +192,7 @@ class TrainingLinearAttention(Parameters):
 
 
 class ConditioningAndNoise(Parameters):
-    """Chapter 12; kappas and noises are of the test prompts, ``layers`` is one of the depths that are shipped."""
+    """Chapter 13; kappas and noises are of the test prompts, ``layers`` is one of the depths that are shipped."""
 
     kappas: Annotated[list[Annotated[float, Field(ge=1.0, le=1000.0)]], Field(min_length=1, max_length=6)]
     noises: Annotated[list[Annotated[float, Field(ge=0.0, le=10.0)]], Field(min_length=1, max_length=4)]
@@ -199,7 +200,7 @@ class ConditioningAndNoise(Parameters):
     seed: Seed
 
 
-class WhatTheyLearn(Parameters):
+class MovingTheQuery(Parameters):
     """Chapter 10; kappa is of the test prompts, range how far the first coordinate of the query goes."""
 
     layers: Annotated[int, Field(ge=1, le=12)]
@@ -208,8 +209,16 @@ class WhatTheyLearn(Parameters):
     seed: Seed
 
 
+class WhichPolynomial(Parameters):
+    """Chapter 11; kappa is of the test prompts."""
+
+    layers: Annotated[int, Field(ge=1, le=12)]
+    kappa: Annotated[float, Field(ge=1.0, le=1000.0)]
+    seed: Seed
+
+
 class TrainingLogistic(Parameters):
-    """Chapter 11; mu and kappa are of the test prompts and, with ``retrain``, of the training prompts too."""
+    """Chapter 12; mu and kappa are of the test prompts and, with ``retrain``, of the training prompts too."""
 
     layers: Annotated[int, Field(ge=1, le=40)]
     mu: Annotated[float, Field(ge=1e-3, le=10.0)]
