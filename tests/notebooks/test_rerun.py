@@ -1,6 +1,7 @@
 """Every chapter run again through papermill: with other parameters, with one that is refused, and asked for help.
 
-``parameters.json`` gives both settings for each chapter; a chapter without an entry fails here.
+``parameters.json`` gives for each chapter a setting to ``run``, others at the ``edges`` of its ranges, and one that is
+``refused``; a chapter without an entry fails here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import nbformat
 import papermill
 import pytest
 from click.testing import CliRunner
+from nbformat import NotebookNode
 from papermill.cli import papermill as command
 from papermill.exceptions import PapermillExecutionError
 
@@ -25,13 +27,37 @@ pytestmark = [
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-SETTINGS: dict[str, dict[str, dict[str, Any]]] = json.loads(Path(__file__).with_name("parameters.json").read_text())
+SETTINGS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("parameters.json").read_text())
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
 def run(path: Path, to: Path, parameters: dict[str, Any]) -> None:
     papermill.execute_notebook(path, to, parameters, cwd=path.parent, progress_bar=False)
+
+
+def run_watched(path: Path, tmp_path: Path, parameters: dict[str, Any]) -> NotebookNode:
+    """Run a chapter with every figure of it looked at, and return it; nothing may go to stderr."""
+    notebook = nbformat.read(path, as_version=4)
+    source = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.helpers.legible import watch\nwatch()"
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(source))
+    nbformat.write(notebook, tmp_path / "watched.ipynb")
+    papermill.execute_notebook(
+        tmp_path / "watched.ipynb", tmp_path / "out.ipynb", parameters, cwd=path.parent, progress_bar=False
+    )
+    done: NotebookNode = nbformat.read(tmp_path / "out.ipynb", as_version=4)
+    streams = [output for cell in done.cells for output in cell.get("outputs", [])]
+    assert not [output for output in streams if output.get("name") == "stderr"]
+    return done
+
+
+def edges() -> list[Any]:
+    """Each chapter with each of its settings at the edges: three, so that with the one of ``run`` there are four."""
+    return [
+        pytest.param(path, parameters, id=f"{path.stem}-{number}")
+        for path in NOTEBOOKS
+        for number, parameters in enumerate(SETTINGS[path.stem]["edges"], 1)
+    ]
 
 
 def printed(path: Path) -> list[str]:
@@ -47,6 +73,7 @@ def printed(path: Path) -> list[str]:
 
 def test_every_chapter_has_settings_and_every_setting_a_chapter() -> None:
     assert sorted(SETTINGS) == [path.stem for path in NOTEBOOKS]
+    assert all(len(of["edges"]) >= 3 for of in SETTINGS.values())
 
 
 @each_notebook
@@ -54,13 +81,27 @@ def test_other_parameters_change_the_numbers(path: Path, tmp_path: Path) -> None
     defaults = papermill.inspect_notebook(path)
     parameters = SETTINGS[path.stem]["run"]
     assert all(repr(value) != defaults[name]["default"] for name, value in parameters.items()), "a default is no change"
-    run(path, tmp_path / "out.ipynb", parameters)
+    run_watched(path, tmp_path, parameters)
     before, after = printed(path), printed(tmp_path / "out.ipynb")
     numbers = [re.findall(r"\d+\.?\d*(?:e[+-]\d+)?", "".join(text)) for text in (before, after)]
     assert numbers[0] != numbers[1]
     assert numbers[1]
-    streams = [output for cell in nbformat.read(tmp_path / "out.ipynb", 4).cells for output in cell.get("outputs", [])]
-    assert not [output for output in streams if output.get("name") == "stderr"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("path", "parameters"), edges())
+def test_edges_of_the_parameters(path: Path, parameters: dict[str, Any], tmp_path: Path) -> None:
+    notebook = run_watched(path, tmp_path, parameters)
+    tables = [
+        output.data["application/vnd.dataresource+json"]
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if "application/vnd.dataresource+json" in output.get("data", {})
+    ]
+    for table in tables:
+        fields = [field["name"] for field in table["schema"]["fields"]]
+        empty = [name for name in fields if all(row[name] is None for row in table["data"])]
+        assert not empty, f"{table['name']} has nothing in {empty}"
 
 
 @each_notebook
