@@ -109,6 +109,19 @@ def test_newton_converges_inside_the_stated_range(
     np.testing.assert_allclose(w, expected, rtol=0, atol=bound)
 
 
+@pytest.mark.parametrize("order", [2, 3, 5])
+@pytest.mark.parametrize("kappa", [1e2, 1e3, 1e4])
+def test_newton_loses_the_condition_number_of_r_once(kappa: float, order: int) -> None:
+    """Relative to w, in units of u kappa(R): X_T read from its other side would lose kappa(R) twice."""
+    errors, steps = [], 2 + round(62 / np.log2(order))
+    for seed in range(12):
+        data, _ = problem(5, 12, kappa, seed)
+        w = np.linalg.svd(data)[2].sum(axis=0)
+        found = newton_least_squares(data, data @ w, steps, 0.99, order)
+        errors.append(norm(found - w) / norm(w) / (np.finfo(float).eps * kappa**2))
+    assert max(errors) <= 2
+
+
 @given(case=problems, share=st.floats(0.05, 0.99), steps=st.integers(0, 30))
 @settings(deadline=None, max_examples=tries(40))
 def test_gradient_descent_is_its_closed_form(case: tuple[int, int, float, int], share: float, steps: int) -> None:
