@@ -32,19 +32,19 @@ def minimizer_radius(mu: float) -> float:
 
 
 def iterate_radius(mu: float, error: float, start: float = 0.0) -> float:
-    """Return max{start, (1 + 2 e (1 + mu) / (2 - e)) / mu}, which bounds every iterate of inexact damped Newton.
+    """Return max{start, (1 + 2 error (1 + mu) / (2 - error)) / mu}: it bounds each iterate of inexact damped Newton.
 
     Args:
         mu: above 0.
-        error: e, the bound on every ||errors_t||_2, at least 0 and below 2.
+        error: the bound on every ||errors_t||_2, at least 0 and below 2.
         start: ||x_0||_2, at least 0.
 
-    True for the damping factor of the paper and every larger one up to 1 (lem:norm_constraint, corrected). For an
-    e of 2 or more there is no such radius: see ``growth_example``.
+    True for the damping factor of the paper and every larger one up to 1 (lem:norm_constraint, corrected). For
+    errors of 2 or more there is no such radius: see ``growth_example``.
     """
     mu = checks.real("mu", mu, above=0.0)
-    e = checks.real("error", error, minimum=0.0, below=2.0)
-    return max(checks.real("start", start, minimum=0.0), (1 + 2 * e * (1 + mu) / (2 - e)) / mu)
+    error = checks.real("error", error, minimum=0.0, below=2.0)
+    return max(checks.real("start", start, minimum=0.0), (1 + 2 * error * (1 + mu) / (2 - error)) / mu)
 
 
 def norm_descent_radius(mu: float) -> float:
