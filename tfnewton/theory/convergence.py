@@ -2,8 +2,8 @@
 
 thm:convergence-of-approximate-updates in corrected form: steps x_{t+1} = x_t - (hess f)^-1 grad f / (1 + M lambda_f)
 + eps_t with ||eps_t||_2 <= error, rows of norm at most one, M = ``damping_constant(mu, damping)``, g = M^2 f,
-G = hess g, lambda = M lambda_f. With sigma = M sqrt(mu) and nu = M sqrt(mu + 1/4), sigma ||v||_2 <= ||v||_G <= nu ||v||_2.
-The constants of the theorem depend on x_0 as well as on mu.
+G = hess g, lambda = M lambda_f. With sigma = M sqrt(mu) and nu = M sqrt(mu + 1/4),
+sigma ||v||_2 <= ||v||_G <= nu ||v||_2. The constants of the theorem depend on x_0 as well as on mu.
 """
 
 from __future__ import annotations
