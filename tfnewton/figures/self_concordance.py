@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tfnewton.checks import Array
@@ -39,7 +40,7 @@ def local_constants(
         margin, sharp = peaks[name]
         ax.plot([margin], [sharp], color="black", marker="o", markersize=5)
         label(ax, margin, sharp, name, {"color": "0.2"}, xytext=(0, -16), ha="center")
-    ax.set_ylim(bottom=1e-3)
+    ax.set_ylim(bottom=min(sharp for _, sharp in peaks.values()) / 30)
     ax.set(xlabel="margin $m = y\\,a^\\top x$", ylabel="constant needed  $|\\phi'''| / 2\\phi''^{\\,3/2}$")
     return finish(figure)
 
@@ -81,21 +82,34 @@ def bounds(reach: Array, rise: Mapping[str, Array], hessian: Mapping[str, Array]
         ax.fill_between(x, *_finite(sides["data"]), **(BAND | {"color": "0.3", "alpha": 0.35}))
         for kind, style in (("standard", _STANDARD), ("example", REFERENCE), ("sharp", BOUND)):
             ax.plot(x, _finite(sides[kind]).T, **style)
-        spread = 3 * float(np.nanmax(_finite(sides["example"])))
+        at = len(x) // 2
+        spread = max(3 * float(np.nanmax(_finite(sides["example"]))), 2 * float(_finite(sides["sharp"])[1, at]))
         ticks = [t for decade in (0.01, 0.1, 1.0, 10.0, 100.0) for t in (decade, 2 * decade, 5 * decade)]
         ax.set_yscale("log")
         ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
         ax.minorticks_off()
         ax.set_ylim(1 / spread, spread)
         label(ax, x[-1], _finite(sides["example"])[0, -1], "example", REFERENCE, xytext=(-2, -14), ha="right")
-        label(ax, x[-1], _finite(sides["data"])[:, -1].mean(), "data", {"color": "0.2"}, xytext=(-4, -4), ha="right")
-        at = len(x) // 2
+        label(ax, x[-1], _finite(sides["data"])[1, -1], "data", {"color": "0.2"}, xytext=(-4, 3), ha="right")
         label(ax, x[at], _finite(sides["sharp"])[1, at], "sharp $M$", BOUND, xytext=(-4, 8), ha="right")
-    at = int(np.nanargmax(_finite(hessian["standard"])[1]))
-    label(axes[1], x[at // 2], 0.6 * axes[1].get_ylim()[1], r"$M = 1/2\sqrt{\mu}$", BOUND, xytext=(-6, 0), ha="center")
+    for ax, sides in ((axes[1], hessian), (axes[0], rise)):
+        if _label_standard(ax, x, _finite(sides["standard"])):
+            break
     axes[0].set_ylabel("rise of $f$, over $r^2/2$")
     axes[1].set(ylabel="Hessian, relative to $x$", xlabel="$M r$, with the sharp $M$")
     return finish(figure)
+
+
+def _label_standard(ax: Axes, x: np.ndarray, sides: np.ndarray) -> bool:
+    """Name the bounds with 1/(2 sqrt(mu)), where at least two points of one are in sight; tell whether they are."""
+    low, high = ax.get_ylim()
+    for values, offset in ((sides[1], (4, -4)), (sides[0], (4, 2))):
+        seen = np.flatnonzero((values > low) & (values < high))
+        if seen.size > 1:
+            at = seen[-1]
+            label(ax, x[at], values[at], r"$M = 1/2\sqrt{\mu}$", BOUND, xytext=offset)
+            return True
+    return False
 
 
 def _finite(values: Array) -> np.ndarray:
