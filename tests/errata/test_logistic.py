@@ -17,7 +17,7 @@ from tfnewton.approximation.curves import PROBABILITY, VARIANCE, Curve, step_siz
 from tfnewton.approximation.knots import interpolate
 from tfnewton.constructions.logistic_regression import damped_newton, largest_iterate
 from tfnewton.model.layers import attention
-from tfnewton.theory import norm_bounds, perturbation, width
+from tfnewton.theory import perturbation, radii, width
 from tfnewton.theory.error_budget import error_budget
 
 D, N, MU = 3, 8, 0.1
@@ -219,7 +219,7 @@ def test_product_layer_needs_its_units_for_each_coordinate(d: int) -> None:
 def test_conditions_on_the_errors_suffice() -> None:
     """(C.27) to (C.34) with constants filled in, and (C.29) with its missing term."""
     for mu in (0.01, 0.1, 1.0):
-        size = 1 + mu * norm_bounds.iterate_radius(mu, 1.0)  # 1 + C mu, which is 4 + 2 mu
+        size = 1 + mu * radii.iterate_radius(mu, 1.0)  # 1 + C mu, which is 4 + 2 mu
         assert size == pytest.approx(4 + 2 * mu)
         for error in (0.5, 1e-2, 1e-4):
             fourth = mu * error / (8 * size)

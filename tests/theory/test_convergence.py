@@ -11,11 +11,11 @@ from tests.helpers.logistic_problems import random_problems, reference
 from tests.helpers.tries import later
 from tfnewton.algorithms.logistic_regression import (
     damped_newton,
-    damping_constant,
     loss,
     minimize,
     newton_decrement,
 )
+from tfnewton.damping import damping_constant
 from tfnewton.theory import convergence as cv
 from tfnewton.theory.self_concordance import standard_constant
 

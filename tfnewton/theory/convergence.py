@@ -11,13 +11,12 @@ import math
 from dataclasses import dataclass
 
 from tfnewton import checks
-from tfnewton.algorithms.logistic_regression import damping_constant
-from tfnewton.theory.damped_newton import PHASE_TWO_ERROR
-from tfnewton.theory.norm_bounds import iterate_radius
+from tfnewton.damping import damping_constant
+from tfnewton.theory.phases import PHASE_ONE_THETA, PHASE_TWO_ERROR
+from tfnewton.theory.radii import iterate_radius
 
 __all__ = ["Convergence", "convergence", "error_limit", "final_distance", "printed_final_distance"]
 
-_LARGEST_THETA = 0.069  # decrease of at least 0.01 a step: omega(1/6) - omega_*(0.069) = 0.01002
 _CURVATURE_CHANGE = 1 / (6 * math.sqrt(3))  # max |sigma''|: the Hessian's Lipschitz constant
 
 
@@ -50,7 +49,7 @@ def error_limit(mu: float, start: float = 0.0, damping: str = "paper") -> float:
     Lambda = M (1 + mu R) / sqrt(mu) for the radius R of the iterates.
     """
     nu = _norm_ratio(mu, damping)
-    return min(1.0, PHASE_TWO_ERROR / nu, _LARGEST_THETA / ((1 + _largest_decrement(mu, start, damping)) * nu))
+    return min(1.0, PHASE_TWO_ERROR / nu, PHASE_ONE_THETA / ((1 + _largest_decrement(mu, start, damping)) * nu))
 
 
 def convergence(mu: float, error: float, gap: float, start: float = 0.0, damping: str = "paper") -> Convergence:

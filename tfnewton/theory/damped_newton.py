@@ -22,12 +22,11 @@ from tfnewton import checks
 from tfnewton.algorithms.logistic_regression import minimize
 from tfnewton.checks import Array
 from tfnewton.theory.inequality import Inequality, compare
+from tfnewton.theory.phases import PHASE_TWO_BELOW, PHASE_TWO_ERROR
 from tfnewton.theory.self_concordance import omega, omega_star, unit_problem
 
 __all__ = [
     "DECREASING_BELOW",
-    "PHASE_TWO_BELOW",
-    "PHASE_TWO_ERROR",
     "Example",
     "cycle_example",
     "decrease_bound",
@@ -41,8 +40,6 @@ __all__ = [
     "step_bounds",
 ]
 
-PHASE_TWO_BELOW = 1 / 6
-PHASE_TWO_ERROR = 0.02  # the s up to which ``quadratic_bound`` is claimed
 DECREASING_BELOW = (math.sqrt(5) - 1) / 2  # an exact step lowers lambda from here on: lambda (2 + lambda) < 1 + lambda
 
 
