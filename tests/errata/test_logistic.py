@@ -211,7 +211,7 @@ def test_variances_reach_a_quarter_and_not_one() -> None:
 def test_product_layer_needs_its_units_for_each_coordinate(d: int) -> None:
     """(C.10) counts one product; the layer forms d of them, and clears d + 1 rows."""
     relu = damped_newton(d, 10, MU, 1, 0.1).layers[1].relu
-    one = error_budget(d, MU, 0.1, radius=largest_iterate(MU)).layers().product.width
+    one = error_budget(d, MU, 0.1, radius=largest_iterate(MU, 0.1)).layers().product.width
     assert relu is not None
     assert relu.width == d * one + d + 2
 

@@ -21,7 +21,8 @@ THEOREM: dict[str, Any] = {
 @pytest.mark.parametrize("mu", [1e-3, 0.1])
 @pytest.mark.parametrize("d", [1, *later(64)])
 def test_least_error_is_within_reach_of_float64(d: int, mu: float) -> None:
-    budget = error_budget(d, mu, max(least_error(d, mu), 1e-6), radius=largest_iterate(mu))
+    error = max(least_error(d, mu), 1e-6)
+    budget = error_budget(d, mu, error, radius=largest_iterate(mu, error))
     assert budget.bound <= budget.error
     assert budget.relu_width() < 2_000_000
 
@@ -29,7 +30,7 @@ def test_least_error_is_within_reach_of_float64(d: int, mu: float) -> None:
 @pytest.mark.parametrize(("d", "n", "mu", "error"), [(30, 100, 0.01, 1e-3), (64, 1000, 0.1, 0.1), (5, 26, 1e-3, 4e-5)])
 def test_least_error_bounds_the_work(d: int, n: int, mu: float, error: float) -> None:
     assert error >= least_error(d, mu, n)
-    assert error_budget(d, mu, error, radius=largest_iterate(mu)).relu_width() * n < 1.2e7
+    assert error_budget(d, mu, error, radius=largest_iterate(mu, error)).relu_width() * n < 1.2e7
 
 
 @pytest.mark.parametrize(
