@@ -110,6 +110,36 @@ def test_least_squares(d: int, more: int, k: int, m: int, seed: int, dtype: Any,
         )
 
 
+@given(
+    *(st.integers(1, 4), st.integers(0, 6), st.integers(-500, 500), st.integers(-500, 500), st.integers(0, 99)), dtypes
+)
+@settings(deadline=None, max_examples=tries(30))
+def test_gradient_methods(d: int, more: int, k: int, m: int, seed: int, dtype: Any) -> None:
+    reach = RANGE[dtype] // 2
+    k, m = max(-reach, min(reach, k)), max(-reach, min(reach, m))
+    A, y = data(d, d + more, seed, dtype)
+    assume(representable(A, k) and representable(y, m))
+    top = float(np.linalg.norm(A.astype(float), 2) ** 2)
+    big, large = scaled(A, k), scaled(y, m)
+
+    def per_eigenvalue(*values: float) -> list[float]:
+        return [math.ldexp(value / top, -2 * k) for value in values]
+
+    expected = np.asarray(linear_regression.conjugate_gradients(A, y, d))
+    same_or_refused(lambda: linear_regression.conjugate_gradients(big, large, d), expected, m - k)
+    ends = np.array([0.1 * top, top])
+    expected = np.asarray(linear_regression.chebyshev_iteration(A, y, 5, ends))
+    again = np.ldexp(ends, 2 * k)
+    same_or_refused(lambda: linear_regression.chebyshev_iteration(big, large, 5, again), expected, m - k)
+    rates, bends = (1.0 / top, 2.0 / top), (0.5 / top,)
+    expected = np.asarray(linear_regression.gradient_descent_plus_plus(A, y, rates, bends))
+    same_or_refused(
+        lambda: linear_regression.gradient_descent_plus_plus(big, large, per_eigenvalue(1.0, 2.0), per_eigenvalue(0.5)),
+        expected,
+        m - k,
+    )
+
+
 def normal(A: np.ndarray, y: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
     exact = A.astype(float)
     return exact.T @ exact + ridge * np.eye(A.shape[1]), exact.T @ y

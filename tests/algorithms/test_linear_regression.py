@@ -12,10 +12,19 @@ import scipy.linalg
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.polynomial import chebyshev
+from scipy.sparse.linalg import cg
 from sklearn.linear_model import Ridge
 
 from tests.helpers.tries import tries
-from tfnewton.algorithms.linear_regression import gradient_descent, least_squares, newton_least_squares
+from tfnewton.algorithms.linear_regression import (
+    chebyshev_iteration,
+    conjugate_gradients,
+    gradient_descent,
+    gradient_descent_plus_plus,
+    least_squares,
+    newton_least_squares,
+)
 
 TRUTH: dict[str, Any] = json.loads((Path(__file__).parents[1] / "truth" / "truth.json").read_text())
 ROW, COLUMN = np.arange(6)[:, None], np.arange(2)
@@ -145,6 +154,88 @@ def test_newton_does_order_to_the_steps_gradient_steps(order: int) -> None:
         np.testing.assert_allclose(newton, gradient, rtol=0, atol=1e-12)
 
 
+@given(case=problems, steps=st.integers(0, 12))
+@settings(deadline=None, max_examples=tries(40))
+def test_conjugate_gradients_are_those_of_scipy(case: tuple[int, int, float, int], steps: int) -> None:
+    d, extra, kappa, seed = case
+    data, y = problem(d, d + extra, kappa, seed)
+    steps = min(steps, d, 5)  # beyond, roundoff tells forms of the method apart
+    expected = cg(data.T @ data, data.T @ y, rtol=0.0, atol=0.0, maxiter=steps)[0] if steps else np.zeros(d)
+    found = conjugate_gradients(data, y, steps)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * kappa**2 * norm(y))
+
+
+def test_conjugate_gradients_are_the_best_polynomial_and_end_after_as_many_steps_as_eigenvalues() -> None:
+    data, y = problem(6, 20, 10.0, 3)
+    exact, gram = least_squares(data, y), data.T @ data
+    for k in range(1, 7):
+        krylov = np.stack([np.linalg.matrix_power(gram, i) @ data.T @ y for i in range(k)], axis=1)
+        best = krylov @ np.linalg.lstsq(data @ krylov, data @ exact, rcond=None)[0]
+        np.testing.assert_allclose(conjugate_gradients(data, y, k), best, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(conjugate_gradients(data, y, 6), exact, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(conjugate_gradients(data, y, 60), exact, rtol=0, atol=1e-9)  # and stay there
+    assert not conjugate_gradients(data, np.zeros(20), 3).any()
+    two = data @ np.linalg.svd(data)[2][:2].T  # two eigenvalues: two steps
+    np.testing.assert_allclose(conjugate_gradients(two, y, 2), least_squares(two, y), rtol=0, atol=1e-12)
+
+
+@given(case=problems, steps=st.integers(0, 25), low=st.floats(0.01, 0.5), width=st.floats(0.1, 2.0))
+@settings(deadline=None, max_examples=tries(40))
+def test_chebyshev_iteration_has_its_residual(
+    case: tuple[int, int, float, int], steps: int, low: float, width: float
+) -> None:
+    d, extra, kappa, seed = case
+    data, y = problem(d, d + extra, kappa, seed)
+    values, vectors = np.linalg.eigh(data.T @ data)
+    T, ends = chebyshev.Chebyshev.basis(steps), (low, low + width)
+    residual = T((sum(ends) - 2 * values) / width) / T(sum(ends) / width)
+    expected = vectors @ ((1 - residual) * (vectors.T @ scipy.linalg.lstsq(data, y)[0]))
+    scale = max(1.0, float(np.abs(residual).max()))
+    np.testing.assert_allclose(
+        chebyshev_iteration(data, y, steps, np.array(ends)), expected, rtol=0, atol=1e-10 * scale * kappa * norm(y)
+    )
+
+
+def by_tokens(data: np.ndarray, y: np.ndarray, query: np.ndarray, rates: list[float], curvatures: list[float]) -> float:
+    """GD++ as a layer of attention does it: every token's point and label are written anew, the query's as well."""
+    x, labels, point, answer = data.copy(), y.copy(), query.copy(), 0.0
+    for rate, curvature in zip(rates, [*curvatures, 0.0], strict=True):
+        w = rate * x.T @ labels
+        labels, answer = labels - x @ w, answer + point @ w
+        gram = x.T @ x
+        x, point = x - curvature * x @ gram, point - curvature * gram @ point
+    return float(answer)
+
+
+@given(
+    case=problems,
+    rates=st.lists(st.floats(-0.5, 3.0), min_size=1, max_size=4),
+    bends=st.lists(st.floats(-0.4, 0.9), min_size=3),
+)
+@settings(deadline=None, max_examples=tries(40))
+def test_gradient_descent_plus_plus_is_its_layers_and_its_residual(
+    case: tuple[int, int, float, int], rates: list[float], bends: list[float]
+) -> None:
+    d, extra, kappa, seed = case
+    data, y = problem(d, d + extra, kappa, seed)
+    bends = bends[: len(rates) - 1]
+    w, query = gradient_descent_plus_plus(data, y, rates, bends), np.cos(np.arange(d))
+    assert query @ w == pytest.approx(by_tokens(data, y, query, rates, bends), abs=1e-9 * norm(y))
+    values, vectors = np.linalg.eigh(data.T @ data)
+    residual, moved = np.ones(d), values
+    for rate, bend in zip(rates, [*bends, 0.0], strict=True):
+        residual, moved = residual * (1 - rate * moved), moved * (1 - bend * moved) ** 2
+    expected = vectors @ ((1 - residual) * (vectors.T @ scipy.linalg.lstsq(data, y)[0]))
+    np.testing.assert_allclose(w, expected, rtol=0, atol=1e-9 * kappa * norm(y))
+
+
+def test_gradient_descent_plus_plus_without_curvature_is_gradient_descent() -> None:
+    data, y = problem(4, 9, 3.0, 5)
+    found = gradient_descent_plus_plus(data, y, [0.7] * 5, [0.0] * 4)
+    np.testing.assert_allclose(found, gradient_descent(data, y, 5, 0.7), rtol=0, atol=1e-13)
+    assert not gradient_descent_plus_plus(data, y, [], []).any()
+
+
 def test_batches_broadcast_and_match_one_by_one() -> None:
     pairs = [problem(3, 7, 5.0, seed) for seed in range(4)]
     data, ys = pairs[0][0], np.stack([y for _, y in pairs])
@@ -152,6 +243,9 @@ def test_batches_broadcast_and_match_one_by_one() -> None:
         least_squares,
         lambda A, y: newton_least_squares(A, y, 6, 1.0, 3, 0.1),
         lambda A, y: gradient_descent(A, y, 6, 1.0),
+        lambda A, y: conjugate_gradients(A, y, 2),
+        lambda A, y: chebyshev_iteration(A, y, 6, np.array([0.1, 1.0])),
+        lambda A, y: gradient_descent_plus_plus(A, y, [0.5, 1.0], [0.2]),
     ):
         one_by_one = np.stack([function(data, y) for y in ys])
         np.testing.assert_allclose(function(data, ys), one_by_one, rtol=0, atol=1e-13)
@@ -166,6 +260,9 @@ def test_tensors_in_tensors_out() -> None:
         least_squares,
         lambda A, y: newton_least_squares(A, y, 2, 0.01),
         lambda A, y: gradient_descent(A, y, 2, 0.1),
+        lambda A, y: conjugate_gradients(A, y, 1),
+        lambda A, y: chebyshev_iteration(A, y, 2, np.array([0.1, 9.0])),
+        lambda A, y: gradient_descent_plus_plus(A, y, [0.1], []),
     ):
         w = function(data, y)
         assert isinstance(w, torch.Tensor)
@@ -217,6 +314,41 @@ DESCENT: list[tuple[type[Exception], str, dict[str, object]]] = [
         {"A": np.stack([A] * 2), "w0": np.ones((3, 2))},
     ),
 ]
+CHEBYSHEV: list[tuple[type[Exception], str, dict[str, object]]] = [
+    (ValueError, r"interval = \[0.0, 1.0\]: must have 0 < low < high", {"interval": (0.0, 1.0)}),
+    (ValueError, r"interval = \[1.0, 1.0\]: must have 0 < low < high", {"interval": (1.0, 1.0)}),
+    (ValueError, r"interval has shape \(3,\): must be \(2,\)", {"interval": (1.0, 2.0, 3.0)}),
+    (ValueError, "interval contains NaN", {"interval": (1.0, np.nan)}),
+    (
+        ValueError,
+        r"batch axes do not agree: A \(2,\), y \(2,\), interval \(3,\)",
+        {"A": np.stack([A] * 2), "interval": np.tile([0.1, 1.0], (3, 1))},
+    ),
+    (ValueError, "w .*: A and y must not differ so much in scale", {"A": 1e3 * A, "steps": 200}),
+]
+PLUS_PLUS: list[tuple[type[Exception], str, dict[str, object]]] = [
+    (ValueError, "curvatures has 2 entries: must have one less than learning_rates, 2", {"curvatures": [0.1, 0.1]}),
+    (ValueError, r"learning_rates\[1\] = nan: must be a finite number", {"learning_rates": [0.1, float("nan")]}),
+    (TypeError, r"curvatures\[0\] = 'x': must be a finite number", {"curvatures": ["x"]}),
+]
+
+
+@pytest.mark.parametrize(("error", "message", "change"), COMMON + STEPS)
+def test_conjugate_gradients_refuse(error: type[Exception], message: str, change: dict[str, Any]) -> None:
+    with pytest.raises(error, match="^" + message):
+        conjugate_gradients(**({"A": A, "y": Y, "steps": 2} | change))
+
+
+@pytest.mark.parametrize(("error", "message", "change"), COMMON + STEPS + CHEBYSHEV)
+def test_chebyshev_iteration_refuses(error: type[Exception], message: str, change: dict[str, Any]) -> None:
+    with pytest.raises(error, match="^" + message):
+        chebyshev_iteration(**({"A": A, "y": Y, "steps": 2, "interval": (0.1, 9.0)} | change))
+
+
+@pytest.mark.parametrize(("error", "message", "change"), COMMON + PLUS_PLUS)
+def test_gradient_descent_plus_plus_refuses(error: type[Exception], message: str, change: dict[str, Any]) -> None:
+    with pytest.raises(error, match="^" + message):
+        gradient_descent_plus_plus(**({"A": A, "y": Y, "learning_rates": [0.1, 0.1], "curvatures": [0.1]} | change))
 
 
 @pytest.mark.parametrize(("error", "message", "change"), COMMON + RIDGE)

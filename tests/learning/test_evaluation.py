@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -41,6 +43,7 @@ def test_newton(init: str, ridge: float) -> None:
                 X = {
                     "I/lambda_max": np.eye(4) / ev_max,
                     "R/lambda_max^2": R / ev_max**2,
+                    "R/(lambda_max^2+lambda_min^2)": R / (ev_max**2 + ev_min**2),
                     "2R/(lambda_max^2+lambda_min^2)": 2.0 * R / (ev_max**2 + ev_min**2),
                 }[init]
                 for _ in range(step):
@@ -61,16 +64,79 @@ def test_gradient_descent() -> None:
     np.testing.assert_allclose(ev.gradient_descent_errors(p, 5), errors_of(w, p), rtol=1e-8)
 
 
-def test_ridge_and_false_sample() -> None:
+def test_the_printed_family_of_orders_is_that_of_the_iterates() -> None:
+    """eq:high_order_newton sums alternating binomials; here from the start of the authors' code, for kappa to 100."""
+    for kappa in (1.0, 10.0, 100.0):
+        p = LinearRegression(kappa=kappa).sample(generator(3, "t"), 6, torch.float64)
+        for order in ev.ORDERS:
+            *_, found = ev.newton_predictions(p, 6, order, "R/(lambda_max^2+lambda_min^2)")
+            for i, (A, y) in enumerate(zip(p.x.numpy(), p.y.numpy(), strict=True)):
+                R = A.T @ A
+                s = np.linalg.eigvalsh(R)
+                X = R / (s[-1] ** 2 + s[0] ** 2)
+                for _ in range(6):
+                    powers = [np.linalg.matrix_power(R @ X, m) for m in range(order)]
+                    X = X @ sum((-1) ** m * math.comb(order, m + 1) * P for m, P in enumerate(powers))
+                answer = p.x_query[i].numpy() @ X @ A.T @ y
+                assert found[i].item() == pytest.approx(answer, abs=1e-12 * float(p.y.abs().max()))
+
+
+def test_the_start_of_the_authors_is_nearly_the_printed_one() -> None:
+    """They differ by the factor 1 + kappa(R)^-2."""
+    p = ev.fresh_prompts(LinearRegression(), 150, torch.float64)
+    assert isinstance(p, LinearPrompts)
+    for order in ev.ORDERS:
+        pair = [list(ev.newton_errors(p, 4, order, x)) for x in ("R/lambda_max^2", "R/(lambda_max^2+lambda_min^2)")]
+        for one, other in zip(*pair, strict=True):
+            assert ev.statistics(one).trimmed_mean == pytest.approx(ev.statistics(other).trimmed_mean, rel=0.02)
+
+
+def test_methods_of_one_step_a_product() -> None:
+    p = prompts(noise=1.0)
+    by_scalars: list[np.ndarray] = []
+    by_interval: list[np.ndarray] = []
+    by_own: list[np.ndarray] = []
+    conjugate: list[np.ndarray] = []
+    for A, y in zip(p.x.numpy(), p.y.numpy(), strict=True):
+        R, moment = A.T @ A / 15, A.T @ y / 15
+        values, vectors = np.linalg.eigh(R)
+        exact = vectors.T @ np.linalg.solve(R, moment)
+        moved = values * (1 - 0.002 * values) ** 2
+        by_scalars.append(vectors @ ((1 - (1 - 0.01 * values) * (1 - 0.03 * moved)) * exact))
+        for ends, to in (((20.0, 90.0), by_interval), (values[[0, -1]], by_own)):
+            T = np.polynomial.chebyshev.Chebyshev.basis(3)
+            width = ends[1] - ends[0]
+            to.append(vectors @ ((1 - T((sum(ends) - 2 * values) / width) / T(sum(ends) / width)) * exact))
+        krylov = np.stack([moment, R @ moment, R @ R @ moment], axis=1)
+        conjugate.append(krylov @ np.linalg.lstsq(A @ krylov, y, rcond=None)[0])
+    for found, w in (
+        (ev.gradient_descent_plus_plus_errors(p, [0.01, 0.03], [0.002]), by_scalars),
+        (ev.chebyshev_errors(p, 3, (20.0, 90.0)), by_interval),
+        (ev.chebyshev_errors(p, 3), by_own),
+        (ev.conjugate_gradients_errors(p, 3), conjugate),
+    ):
+        np.testing.assert_allclose(found, errors_of(w, p), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 20.0])
+def test_ridge_and_false_sample(ridge: float) -> None:
     p = prompts(noise=1.5)
-    ridge = [np.linalg.solve(A.T @ A + 0.7 * np.eye(4), A.T @ y) for A, y in zip(p.x.numpy(), p.y.numpy(), strict=True)]
-    np.testing.assert_allclose(ev.least_squares_errors(p, 0.7), errors_of(ridge, p), rtol=1e-8)
+    w = [np.linalg.solve(A.T @ A + ridge * np.eye(4), A.T @ y) for A, y in zip(p.x.numpy(), p.y.numpy(), strict=True)]
+    np.testing.assert_allclose(ev.least_squares_errors(p, ridge), errors_of(w, p), rtol=1e-8)
     answers = []
     for A, y, query in zip(p.x.numpy(), p.y.numpy(), p.x_query.numpy(), strict=True):
-        answers.append(query @ np.linalg.lstsq(np.vstack([A, query]), np.append(y, 0.0), rcond=None)[0])
+        A, y = np.vstack([A, query]), np.append(y, 0.0)
+        answers.append(query @ np.linalg.solve(A.T @ A + ridge * np.eye(4), A.T @ y))
     answer, target = np.array(answers), p.target.numpy()
-    best = min(np.mean((c * answer - target) ** 2) for c in np.linspace(0.5, 2.0, 30_001))
-    assert ev.false_sample(p).mean().item() == pytest.approx(best, rel=1e-6)
+    best = (answer @ target) / (answer @ answer)
+    np.testing.assert_allclose(ev.false_sample(p, ridge), (best * answer - target) ** 2, rtol=1e-7)
+
+
+def test_tests_notice_the_ridge() -> None:
+    """The ridge of the tests above moves each mean by far more than their tolerance."""
+    p = prompts(noise=1.5)
+    for errors in (ev.least_squares_errors, ev.false_sample):
+        assert abs(errors(p, 20.0).mean() / errors(p, 0.0).mean() - 1) > 0.01
 
 
 def test_ridge_of_the_noise_is_the_best_ridge() -> None:

@@ -12,6 +12,7 @@ import torch
 
 from tfnewton.campaign.recipes import Run
 from tfnewton.learning import evaluation as ev
+from tfnewton.learning import tuning
 from tfnewton.learning.configuration import Model, TrainingConfig, build, check_same
 from tfnewton.learning.runs import read_checkpoint
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticPrompts, LogisticRegression, generator
@@ -21,6 +22,7 @@ __all__ = ["Row", "curves", "functions", "load_model", "logistic", "to_csv"]
 Row = dict[str, str | float | int]
 Task = TypeVar("Task", LinearRegression, LogisticRegression)
 NEWTON_STEPS = 12
+TUNED_STEPS = 6
 FUNCTION_PROMPTS = 5000
 INSIDE, OUTSIDE = 14.9, 60.0  # of abs(x_1); the first is the paper's 0.99 quantile
 
@@ -82,7 +84,10 @@ def describe(config: TrainingConfig) -> tuple[str, str]:
 
 
 def references(task: LinearRegression, test: LinearPrompts) -> Iterator[Row]:
-    """Yield the test errors of Newton's iteration, gradient descent, least squares and the false sample."""
+    """Yield the test errors of Newton's iteration, gradient methods, least squares and the false sample.
+
+    "tuned" are scalars that are fixed for all prompts of ``task``, see ``learning.tuning``.
+    """
     ridges = {"": 0.0} | ({", ridge": ev.ridge_of(task)} if task.noise > 0.0 else {})
     for suffix, ridge in ridges.items():
         for order in ev.ORDERS:
@@ -93,7 +98,19 @@ def references(task: LinearRegression, test: LinearPrompts) -> Iterator[Row]:
         yield _row(task, "false sample", f"exact{suffix}", 0, 0, ev.false_sample(test, ridge))
     for step in range(NEWTON_STEPS + 1):
         yield _row(task, "gradient descent", "1/lambda_max", step, 0, ev.gradient_descent_errors(test, step))
+        yield _row(task, "conjugate gradients", "", step, 0, ev.conjugate_gradients_errors(test, step))
+        yield _row(task, "Chebyshev", "the prompt's interval", step, 0, ev.chebyshev_errors(test, step))
+    yield from _tuned(task, test)
     yield _row(task, "zero", "", 0, 0, ev.zero_errors(test))
+
+
+def _tuned(task: LinearRegression, test: LinearPrompts) -> Iterator[Row]:
+    for step, scalars in enumerate(tuning.gradient_descent_plus_plus(task, TUNED_STEPS), start=1):
+        errors = ev.gradient_descent_plus_plus_errors(test, *scalars)
+        yield _row(task, "GD++", "tuned", step, 0, errors)
+    for step in range(1, TUNED_STEPS + 1):
+        interval = tuning.chebyshev_interval(task, step)
+        yield _row(task, "Chebyshev", "tuned interval", step, 0, ev.chebyshev_errors(test, step, interval))
 
 
 def _row(task: LinearRegression, method: str, variant: str, depth: int, seed: int, errors: torch.Tensor) -> Row:

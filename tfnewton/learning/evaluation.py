@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from tfnewton.algorithms.inversion import initial, newton_schulz_iterates
-from tfnewton.algorithms.linear_regression import gradient_descent, least_squares
+from tfnewton.algorithms.linear_regression import (
+    chebyshev_iteration,
+    conjugate_gradients,
+    gradient_descent,
+    gradient_descent_plus_plus,
+    least_squares,
+)
 from tfnewton.algorithms.logistic_regression import damped_newton, loss
-from tfnewton.checks import integer
+from tfnewton.checks import choice, integer
 from tfnewton.learning.configuration import Model
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticPrompts, Prompts, Task, generator
 
@@ -20,12 +26,16 @@ __all__ = [
     "ORDERS",
     "TEST_SEED",
     "Statistics",
+    "chebyshev_errors",
+    "conjugate_gradients_errors",
     "false_sample",
     "fresh_prompts",
     "gradient_descent_errors",
+    "gradient_descent_plus_plus_errors",
     "least_squares_errors",
     "logistic_losses",
     "newton_errors",
+    "newton_initial",
     "newton_losses",
     "newton_predictions",
     "predict",
@@ -37,9 +47,16 @@ __all__ = [
 
 TEST_SEED = 1
 ORDERS = (2, 3, 4)
-# X0 of Newton's iteration on R = A^T A: R / lambda_max^2 is a multiple of R, as in section 3 and thm:main_linear;
-# 2 R / (lambda_max^2 + lambda_min^2) is the best such multiple; I / lambda_max needs no product.
-INITS = {"I/lambda_max": "identity", "R/lambda_max^2": "spectral", "2R/(lambda_max^2+lambda_min^2)": "optimal"}
+# X0 of Newton's iteration on R = A^T A, by the kind of ``initial``: R / lambda_max^2 is a multiple of R, as in
+# section 3 and thm:main_linear; 2 R / (lambda_max^2 + lambda_min^2) is the best such multiple, and half of it the one
+# in the authors' code; I / lambda_max needs no product.
+INITS = {
+    "I/lambda_max": "identity",
+    "R/lambda_max^2": "spectral",
+    "R/(lambda_max^2+lambda_min^2)": "optimal",
+    "2R/(lambda_max^2+lambda_min^2)": "optimal",
+}
+_HALVED = "R/(lambda_max^2+lambda_min^2)"
 _TRIMMED = 0.05
 _CHUNK = 1024
 
@@ -85,6 +102,12 @@ def _answer(prompts: LinearPrompts, w: Tensor) -> Tensor:
     return (prompts.x_query * w).sum(dim=-1)
 
 
+def newton_initial(R: Tensor, init: str) -> Tensor:
+    """Return X0 of Newton's iteration on R (B, d, d) by its name in ``INITS``."""
+    X = torch.as_tensor(initial(R, INITS[choice("init", init, list(INITS))]))
+    return X / 2.0 if init == _HALVED else X
+
+
 def newton_predictions(
     prompts: LinearPrompts, steps: int, order: int, init: str, ridge: float = 0.0
 ) -> Iterator[Tensor]:
@@ -95,7 +118,7 @@ def newton_predictions(
     p = _double(prompts)
     R = p.x.mT @ p.x + ridge * torch.eye(p.x.shape[-1], dtype=p.x.dtype)  # (B, d, d)
     moment = p.x.mT @ p.y.unsqueeze(-1)  # (B, d, 1)
-    for X in newton_schulz_iterates(R, steps, order, initial(R, INITS[init])):
+    for X in newton_schulz_iterates(R, steps, order, newton_initial(R, init)):
         yield _answer(p, (torch.as_tensor(X) @ moment).squeeze(-1))
 
 
@@ -111,6 +134,35 @@ def gradient_descent_errors(prompts: LinearPrompts, steps: int) -> Tensor:
     root = torch.linalg.matrix_norm(p.x, ord=2)[:, None]
     w = gradient_descent(p.x / root.unsqueeze(-1), p.y / root, steps, learning_rate=1.0)
     return squared_errors(_answer(p, torch.as_tensor(w)), p)
+
+
+def gradient_descent_plus_plus_errors(
+    prompts: LinearPrompts, learning_rates: Sequence[float], curvatures: Sequence[float]
+) -> Tensor:
+    """Return the squared errors, (B,), of GD++ with these scalars, which are over eigenvalues of A^T A / n."""
+    p = _double(prompts)
+    root = p.x.shape[1] ** 0.5
+    w = gradient_descent_plus_plus(p.x / root, p.y / root, learning_rates, curvatures)
+    return squared_errors(_answer(p, torch.as_tensor(w)), p)
+
+
+def chebyshev_errors(prompts: LinearPrompts, steps: int, interval: tuple[float, float] | None = None) -> Tensor:
+    """Return the squared errors, (B,), of ``steps`` steps of Chebyshev's iteration.
+
+    ``interval`` is one of eigenvalues of A^T A / n, for all prompts; without it each prompt has its own, from its least
+    to its largest.
+    """
+    p = _double(prompts)
+    root = p.x.shape[1] ** 0.5
+    x, y = p.x / root, p.y / root
+    ends = torch.linalg.eigvalsh(x.mT @ x)[:, [0, -1]] if interval is None else torch.tensor(interval).to(x)
+    return squared_errors(_answer(p, torch.as_tensor(chebyshev_iteration(x, y, steps, ends))), p)
+
+
+def conjugate_gradients_errors(prompts: LinearPrompts, steps: int) -> Tensor:
+    """Return the squared errors, (B,), of ``steps`` steps of conjugate gradients on the normal equations."""
+    p = _double(prompts)
+    return squared_errors(_answer(p, torch.as_tensor(conjugate_gradients(p.x, p.y, steps))), p)
 
 
 def least_squares_errors(prompts: LinearPrompts, ridge: float) -> Tensor:
