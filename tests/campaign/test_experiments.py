@@ -15,7 +15,10 @@ from typer.testing import CliRunner
 from tfnewton.campaign import experiments, recipes
 from tfnewton.campaign.experiments import EXPERIMENTS, carry_out, write_table
 from tfnewton.campaign.tables import load_model
+from tfnewton.campaign.workers import _train, is_complete
 from tfnewton.learning.configuration import TrainingConfig
+from tfnewton.learning.models import LinearAttention
+from tfnewton.learning.probes import answer_bound
 from tfnewton.learning.training import train
 from tfnewton.rerun.cli import app
 
@@ -29,7 +32,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def train_here(name: str, root: Path) -> None:
     for run in EXPERIMENTS[name].runs("smoke"):
-        if not experiments.is_complete(run, root):
+        if not is_complete(run, root):
             train(run.config, root / run.name)
 
 
@@ -47,13 +50,47 @@ def test_smoke(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     models = {
         (row["method"], row.get("variant"), row["depth"], row.get("kappa"), row.get("noise"), row.get("run"))
         for row in table
-        if row["method"] in {"LSA", "LSA+LN", "encoder"}
+        if row["method"].startswith(("LSA", "encoder")) and row.get("shows") != "output"
     }
     assert len(models) == len(EXPERIMENTS[name].runs("smoke"))
     assert len(settings) == len({run.config.task for run in EXPERIMENTS[name].runs("smoke")})
     assert any("Newton" in row["method"] for row in table)
     if "noise" in table[0] and any(row["noise"] == "1" for row in table):
         assert any("ridge" in row["variant"] for row in table)
+
+
+@pytest.mark.slow
+def test_table_of_the_final_norm_has_losses_and_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfnewton.campaign.tables.FUNCTION_PROMPTS", 20)
+    train_here("final-norm", tmp_path)
+    path = write_table("final-norm", tmp_path, "smoke")
+    assert path is not None
+    table = rows(path)
+    trained = [row for row in table if row["method"] == "LSA+LN, final norm"]
+    losses = [row for row in trained if row["shows"] == "loss"]
+    outputs = [row for row in trained if row["shows"] == "output"]
+    assert [(row["depth"], row["seed"], row["x1"]) for row in losses] == [("2", "0", ""), ("4", "0", "")]
+    assert [(row["depth"], row["seed"], row["x1"]) for row in outputs] == [
+        (depth, "0", x1) for depth in ("2", "4") for x1 in ("-60", "0", "60")
+    ]
+    assert all(row["run"] and row["trimmed_mean"] and not row["rmse"] for row in losses)
+    assert all(row["target"] and row["rmse"] and not row["median"] for row in outputs)
+    run = EXPERIMENTS["final-norm"].runs("smoke")[0]
+    assert run.name == "ln-2-in-kappa10-noise0-seed0-final-norm"
+    model, _ = load_model(tmp_path / run.name, run.config)
+    assert isinstance(model, LinearAttention)
+    assert all(abs(float(row["mean"])) < answer_bound(model) for row in outputs if row["depth"] == "2")
+
+
+def test_final_norm_is_the_only_change_of_its_recipe() -> None:
+    usual = recipes.layer_norm_attention(4, 1, "default").config
+    other = recipes.layer_norm_attention(4, 1, "default", final_norm=1e-5).config
+    assert usual.model_copy(update={"model": usual.model.model_copy(update={"final_norm": 1e-5})}) == other
+    runs = EXPERIMENTS["final-norm"].runs("default")
+    assert [(run.config.model.layers, run.config.seed) for run in runs] == [
+        *((layers, seed) for seed in range(3) for layers in (2, 4)),
+        (8, 0),
+    ]
 
 
 def test_every_figure_of_the_paper_is_an_experiment() -> None:
@@ -149,7 +186,7 @@ def test_a_variation_of_the_encoder_changes_what_it_says(variation: str) -> None
 def test_one_failed_run_does_not_stop_the_others(tmp_path: Path) -> None:
     run = EXPERIMENTS["lsa-depth"].runs("smoke")[0]
     train(run.config.model_copy(update={"seed": 9}), tmp_path / run.name)
-    line, trained = experiments._train(run, tmp_path)
+    line, trained = _train(run, tmp_path)
     assert line.startswith(f"{run.name}: not trained: ")
     assert not trained
     assert write_table("logistic", tmp_path, "smoke") is None

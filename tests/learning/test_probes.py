@@ -130,9 +130,37 @@ def test_saturation_bound_holds_and_the_slope_is_the_limit(constant: bool) -> No
     torch.testing.assert_close(added[-1], added[-2], rtol=1e-3, atol=1e-6)
 
 
+@given(seed=st.integers(0, 1000), reach=st.sampled_from([0.0, 1.0, 1e3, 1e9]), norm=st.sampled_from([None, 1e-5]))
+@settings(deadline=None, max_examples=tries(15))
+def test_a_final_norm_bounds_the_answers(seed: int, reach: float, norm: float | None) -> None:
+    model = random_model(final_norm=1e-5, layer_norm=norm, query_as_key=True, constant=True)
+    p = prompts(seed)
+    with torch.no_grad():
+        answers = model(p._replace(x_query=reach * p.x_query))
+    assert answers.abs().max().item() <= probes.answer_bound(model) * (1.0 + 1e-12)
+
+
+def test_bound_of_a_final_norm_is_reached() -> None:
+    """By a query whose embedding is the read-out less its mean."""
+    model = random_model(final_norm=1e-5, query_as_key=False)
+    with torch.no_grad():
+        model.out.zero_()
+        model.embed[:, 0] = model.read_out + 3.0
+    p = prompts()
+    far = p._replace(x_query=torch.zeros_like(p.x_query).index_fill(1, torch.tensor([0]), 1e6))
+    with torch.no_grad():
+        assert model(far).numpy() == pytest.approx(probes.answer_bound(model), rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: probes.answer_bound(random_model(layer_norm=1e-5)), "final_norm = None: must be set"),
+        (lambda: probes.query_slope(random_model(final_norm=1e-5)), "final_norm = 1e-05: must be None"),
+        (
+            lambda: probes.saturation_bound(random_model(layer_norm=1e-5, final_norm=1e-5)),
+            "final_norm = 1e-05: must be None",
+        ),
         (lambda: probes.largest_degree(-1), "layers = -1: must be at least 0"),
         (lambda: probes.best_fixed_residual(np.array([1.0, 2.0]), 0), "degree = 0: must be at least 1"),
         (lambda: probes.best_fixed_residual(np.array([0.0, 2.0]), 1), "least of the eigenvalues = 0.0: must be"),

@@ -22,6 +22,7 @@ from tfnewton.learning.tasks import LinearPrompts
 
 __all__ = [
     "Spectrum",
+    "answer_bound",
     "best_fixed_residual",
     "largest_degree",
     "query_slope",
@@ -99,7 +100,11 @@ def best_fixed_residual(eigenvalues: np.ndarray, degree: int) -> Callable[[np.nd
 
 
 def query_slope(model: LinearAttention) -> Tensor:
-    """Return rho, (d,): what embedding and read-out make of the query by themselves, whatever the context."""
+    """Return rho, (d,): what embedding and read-out make of the query by themselves, whatever the context.
+
+    Raises ValueError for a model with a LayerNorm before its read-out, whose answers follow no line.
+    """
+    _refuse_final_norm(model)
     return (model.read_out @ model.embed)[: model.d].detach()
 
 
@@ -107,9 +112,11 @@ def saturation_bound(model: LinearAttention) -> float:
     """Return C such that all layers together move an answer by at most C, whatever the prompt.
 
     What a head reads after LayerNorm has norm at most sqrt(width), and it averages over the keys.
-    Raises ValueError for a model without LayerNorm, or whose attention is not divided by the number of keys.
+    Raises ValueError for a model without LayerNorm, with one before its read-out (see ``answer_bound``), or whose
+    attention is not divided by the number of keys.
     """
     options = model.options
+    _refuse_final_norm(model)
     if options.layer_norm is None:
         raise ValueError("layer_norm = None: must be set, or nothing bounds what a head reads")
     if options.scaling != "keys":
@@ -121,3 +128,23 @@ def saturation_bound(model: LinearAttention) -> float:
             total += float(torch.linalg.vector_norm(r @ v) * torch.linalg.matrix_norm(k.mT @ q, ord=2))
     bound: float = options.width**1.5 * total / options.input_scale
     return bound
+
+
+def answer_bound(model: LinearAttention) -> float:
+    """Return C such that no answer of ``model`` exceeds C in size, whatever the prompt and however large the query.
+
+    What LayerNorm hands to the read-out has mean zero and a norm of at most sqrt(width): so C is the norm of the
+    read-out less its mean, times sqrt(width) / input_scale.
+    Raises ValueError for a model without LayerNorm before the read-out, whose answers have no bound.
+    """
+    options, read_out = model.options, model.read_out.detach()
+    if options.final_norm is None:
+        raise ValueError("final_norm = None: must be set, or nothing bounds the answers")
+    bound: float = torch.linalg.vector_norm(read_out - read_out.mean()).item() * options.width**0.5
+    return bound / options.input_scale
+
+
+def _refuse_final_norm(model: LinearAttention) -> None:
+    epsilon = model.options.final_norm
+    if epsilon is not None:
+        raise ValueError(f"final_norm = {epsilon:g}: must be None, or what the layers add is not added to an answer")
