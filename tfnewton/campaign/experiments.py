@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tfnewton.campaign.mechanism import mechanism
 from tfnewton.campaign.recipes import (
     ABLATIONS,
     ENCODER_VARIATIONS,
@@ -51,6 +52,7 @@ LSA_GRID = ((5.0, 0.0), (50.0, 0.0), (10.0, 1.0), (50.0, 1.0))
 LN_GRID_DEPTHS = (1, 2, 4, 8)
 LN_GRID = tuple((kappa, noise) for noise in (0.0, 1.0) for kappa in (1.0, 5.0, 10.0, 50.0, 100.0))
 TEST_PROMPTS: dict[Size, int] = {"smoke": 256, "default": 8192, "paper": 65536}
+MECHANISM_PROMPTS: dict[Size, int] = {"smoke": 64, "default": 1000, "paper": 4000}
 POINTS: dict[Size, int] = {"smoke": 3, "default": 41, "paper": 101}
 
 
@@ -74,6 +76,10 @@ def _depths(depths: tuple[int, ...], size: Size) -> tuple[int, ...]:
 def _lsa(size: Size) -> list[Run]:
     depths = _depths(LSA_DEPTHS, size)
     return [linear_attention(L, s, size, q) for s in _seeds(size) for q in (True, False) for L in depths]
+
+
+def _query_out(size: Size) -> list[Run]:
+    return [run for run in _lsa(size) if "-out-" in run.name]
 
 
 def _ln(size: Size) -> list[Run]:
@@ -119,6 +125,10 @@ def _curves(runs: list[Run], root: Path, size: Size) -> Iterator[Row]:
     return curves(runs, root, TEST_PROMPTS[size])
 
 
+def _mechanism(runs: list[Run], root: Path, size: Size) -> Iterator[Row]:
+    return mechanism(runs, root, MECHANISM_PROMPTS[size])
+
+
 def _logistic_curves(runs: list[Run], root: Path, size: Size) -> Iterator[Row]:
     return logistic(runs, root, TEST_PROMPTS[size])
 
@@ -142,6 +152,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "lsa-outside": Experiment("outputs, out of it", "fig:lsa_func_out", _lsa, _functions(OUTSIDE)),
     "ln-inside": Experiment("with LayerNorm, in it", "fig:lsa_ln_func", _ln, _functions(INSIDE)),
     "ln-outside": Experiment("with LayerNorm, out of it", "fig:lsa_ln_func_out", _ln, _functions(OUTSIDE)),
+    "mechanism": Experiment("which polynomial, with the query out", "sec:experiments", _query_out, _mechanism),
     "final-norm": Experiment("LayerNorm before the read-out", "sec:experiments", _final_norm, _losses_and_functions),
     "stability": Experiment("what makes training stable", "sec:experiments", _stability, _curves),
     "lsa-grid": Experiment("linear attention by kappa and noise", "fig:lsa-full", _lsa_grid, _curves),
