@@ -62,6 +62,8 @@ def by_hand(m: LinearAttention, prompts: LinearPrompts) -> np.ndarray:
             h = h + update
             if o.clip is not None:
                 h = h.clip(-o.clip, o.clip)
+        if o.final_norm is not None:
+            h = (h - h.mean(axis=1, keepdims=True)) / np.sqrt(h.var(axis=1, keepdims=True) + o.final_norm)
         answers.append(h[-1] @ m.read_out.detach().numpy() / o.input_scale)
     return np.array(answers)
 
@@ -92,6 +94,19 @@ def test_every_form_is_the_same_function(variant: dict[str, Any], layers: int, t
     np.testing.assert_allclose(back(prompts).detach(), expected, atol=1e-12 * scale)
 
 
+@pytest.mark.parametrize("layers", [1, 2, 4])
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_final_norm_is_what_the_read_out_reads(variant: dict[str, Any], layers: int) -> None:
+    m, prompts = model(layers=layers, final_norm=0.01, **variant), sample()
+    expected = by_hand(m, prompts)
+    np.testing.assert_allclose(m(prompts).detach(), expected, atol=1e-12 * np.abs(expected).max())
+    without = model(layers=layers, **variant)
+    without.load_state_dict(m.state_dict())
+    assert (without(prompts) - m(prompts)).abs().max() > 1e-2 * np.abs(expected).max()
+    with pytest.raises(ValueError, match=r"final_norm = 0\.01: must be None; a Transformer"):
+        to_transformer(m)
+
+
 @settings(deadline=None, max_examples=tries(30))
 @given(
     d=st.integers(1, 8), n=st.integers(1, 30), layers=st.integers(1, 5), heads=st.integers(1, 3), query=st.booleans()
@@ -104,7 +119,7 @@ def test_gram_form_equals_token_form(d: int, n: int, layers: int, heads: int, qu
 
 
 @pytest.mark.parametrize("fast", [True, pytest.param(False, marks=pytest.mark.long)])
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize("variant", [*VARIANTS, {"layer_norm": 1e-5, "final_norm": 0.01, "constant": True}], ids=str)
 def test_gradients(variant: dict[str, Any], fast: bool) -> None:
     """Against differences: along random directions, and (long) every entry."""
     m, prompts = model(2, layers=3, width=6, heads=2, **variant), sample(2, count=2, n=3)
@@ -146,6 +161,7 @@ def test_prediction_is_linear_in_the_query_only_when_it_is_no_key() -> None:
         ({"layers": 0}, "layers"),
         ({"width": 18}, "width = 18: must be a multiple of heads = 4"),
         ({"clip": 0.0}, "clip"),
+        ({"final_norm": 0.0}, "final_norm"),
         ({"scaling": "n"}, "scaling"),
         ({"depth": 3}, "depth"),
         ({"init": -1.0}, "init"),
