@@ -165,6 +165,45 @@ def test_roundoff_is_lost_where_the_iterate_is_read_from_the_right(n: int, log_k
     assert np.median(errors, axis=0)[3:].min() >= 10.0**log_kappa / 3000
 
 
+def test_the_good_side_is_that_of_the_product() -> None:
+    """Heads that share their value are summed first, for n < 4d/3: then R X is formed, and the sides are swapped."""
+    errors = []
+    for seed in range(8):
+        A = matrix(4, 1e3, np.random.default_rng(seed), 1.0, 4)
+        w = np.linalg.svd(A)[2].sum(axis=0)
+        p = Problem(A, A @ w, np.ones(4), 0.0, 0.999 / norm(A) ** 4, A.T @ A)
+        model = least_squares(4, 48, p.step_size)
+        X, R, I, *_ = model.layout.blocks  # noqa: E741
+        shared = attention(model.layout, X.add(X @ R.T @ -X), X.add(X @ I.T @ I))
+        first, *_, weigh, last = model.layers
+        swapped = Transformer(model.layout, [first, *[shared] * 48, weigh, last], model.packing)
+        found = [weights_of(kind, p) for kind in (reads_from_the_right(swapped), swapped)]
+        errors.append([norm(w_T - w) / norm(w) / (EPS * 1e6) for w_T in found])
+    assert np.max(errors, axis=0)[0] <= 2
+    assert np.median(errors, axis=0)[1] >= 300
+
+
+@given(st.integers(2, 6), st.floats(-0.5, 0.5), st.integers(0, 999))
+@settings(deadline=None, max_examples=tries(25))
+def test_what_a_fixed_step_size_solves(d: int, share: float, seed: int) -> None:
+    """From 1/d^2 every prompt with columns of length one is admitted; lambda_min >= d sqrt(ln(1/delta)/2^T) is solved.
+
+    The condition is sharp: along the smallest eigenvalue the error is that of the theorem, and 1e-3 where it is met.
+    """
+    rng = np.random.default_rng(seed)
+    steps, needed = 16, d * np.sqrt(np.log(1e3) / 2**16)
+    gap = needed * 10**share  # 1 - cosine of the angle of the last two columns: the smallest eigenvalue
+    A = np.eye(d + 1, d)
+    A[d - 2 : d, d - 1] = 1 - gap, np.sqrt(1 - (1 - gap) ** 2)
+    A = np.linalg.qr(rng.standard_normal((d + 1, d + 1)))[0] @ A
+    least = np.linalg.svd(A, compute_uv=False)[-1] ** 2
+    assert least == pytest.approx(gap, rel=1e-9)
+    w = np.linalg.svd(A)[2][-1]  # along the smallest eigenvalue
+    error = norm(weights_of(least_squares(d, steps, 1 / d**2), Problem(A, A @ w, w, 0.0, 1 / d**2, A.T @ A)) - w)
+    assert error == pytest.approx((1 - (least / d) ** 2) ** 2**steps, rel=1e-6, abs=1e-11)
+    assert (error <= 1e-3) == (share >= 0) or abs(share) < 0.01
+
+
 @given(cases(), st.floats(0, 2), st.booleans())
 @settings(deadline=None, max_examples=tries(60))
 def test_single_precision(case: tuple[int, int, int, int], log_kappa: float, ridge: bool) -> None:

@@ -214,6 +214,25 @@ def test_bound_of_a_final_norm_is_reached() -> None:
         assert model(far).numpy() == pytest.approx(probes.answer_bound(model), rel=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1.0, 5.0])
+def test_saturation_bound_is_attained(scale: float) -> None:
+    """All tokens are read as sqrt(width) c: the value is sqrt(width), key times query is width."""
+    width = 16
+    model = random_model(layers=1, width=width, heads=1, input_scale=scale, layer_norm=1e-9, query_as_key=True)
+    c = torch.tensor([0.0, 1.0, -1.0] + [0.0] * (width - 3), dtype=torch.float64) / 2**0.5  # of mean zero, off entry 0
+    with torch.no_grad():
+        for weight in (model.embed, model.qkv, model.out, model.read_out):
+            weight.zero_()
+        model.embed[:, 0] = c
+        model.qkv[0, :, 0, :] = c  # each map reads along c and writes entry 0
+        model.out[0, 0, 0] = 1.0
+        model.read_out[0] = 1.0
+        x = torch.ones(1, 3, D, dtype=torch.float64)
+        answer = model(LinearPrompts(x, x[..., 0] * 0, x[:, 0], x[:, 0, 0] * 0, x[:, 0]))
+    assert float(answer) == pytest.approx(width**1.5 / scale, rel=1e-6)
+    assert probes.saturation_bound(model) == pytest.approx(width**1.5 / scale)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -92,6 +92,26 @@ def close(actual: Any, expected: np.ndarray, tolerance: float = 1e-13) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * (1 + np.abs(expected).max()))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        AttentionOptions(average=True),
+        AttentionOptions(layer_norm=1e-5),
+        AttentionOptions(query_as_key=False),
+        AttentionOptions(clip=0.5),
+        AttentionOptions(layer_norm=1e-5, clip=0.5, rows=(0, 3)),
+    ],
+)
+def test_dense_weights_keep_the_options_and_the_label(options: AttentionOptions) -> None:
+    rng = np.random.default_rng(0)
+    plain = relu_and_attention(rng)
+    model = Transformer(Layout(X=3, s=1), [Layer(plain.heads, plain.relu, "as trained", options)])
+    H = rng.standard_normal((4, 7))
+    close(model.dense()(H), np.asarray(model(H)))
+    assert np.abs(np.asarray(model(H)) - np.asarray(Transformer(model.layout, [plain])(H))).max() > 1e-2
+    assert [(layer.options, layer.label) for layer in model.dense().layers] == [(options, "as trained")]
+
+
 @given(layers(), st.integers(1, 40), st.sampled_from([(), (3,), (2, 2)]), st.integers(0, 999))
 @settings(deadline=None, max_examples=tries(80))
 def test_a_layer_does_what_is_written(

@@ -51,6 +51,16 @@ def check_exact(A: np.ndarray, init: str, order: int, tolerance: float, T: int) 
     assert all(value > tolerance * (1 - 1e-6) for value in measured[:-1])
 
 
+@pytest.mark.parametrize("init", theory.INITS)
+@pytest.mark.parametrize(("d", "kappa"), [(3, 1.5), (3, 20.0), (8, 3.0)])
+def test_residual_at_the_start_is_attained(init: str, d: int, kappa: float) -> None:
+    """exp(-decay_rate) is ||I - A X_0|| of a worst case, to many digits: whole numbers of steps hide a factor."""
+    worst = {"norms": flat(d, kappa), "frobenius": np.diag([1.0] * (d - 1) + [1.0 / kappa])}
+    A = worst.get(init, matrix(d, kappa, 3, definite=init == "identity"))
+    start = np.eye(d) - A @ np.asarray(algorithms.initial(A, init))
+    assert math.exp(-theory.decay_rate(kappa, init, d)) == pytest.approx(np.linalg.norm(start, 2), rel=1e-9)
+
+
 @given(d=st.integers(2, 12), kappa=kappas, tolerance=tolerances, order=orders, seed=seeds)
 @settings(deadline=None, max_examples=tries(60))
 @pytest.mark.parametrize("init", EXACT)

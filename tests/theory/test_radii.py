@@ -39,6 +39,15 @@ def test_minimizers_stay_inside_their_radius(mu: float) -> None:
         assert minimize(np.array([[a]]), ONE, mu)[0] == pytest.approx(radius, rel=1e-9)
 
 
+@pytest.mark.parametrize("mu", [1.0, 10.0, 300.0])
+def test_half_of_one_over_mu_is_approached_by_the_minimizer(mu: float) -> None:
+    # d = n = a = 1: mu x = sigma(-x) >= 1/2 - x/4, so x >= 1 / (2 mu + 1/2); a radius of 1 / (2.1 mu) would be passed.
+    x, radius = minimize(np.ones((1, 1)), ONE, mu)[0], radii.minimizer_radius(mu)
+    assert radius == 1 / (2 * mu)
+    assert 1 / (2 * mu + 0.5) <= x * (1 + 1e-12) <= radius
+    assert mu < 10 or x > 1 / (2.1 * mu)
+
+
 def outward(x: np.ndarray, size: float) -> np.ndarray:
     return np.asarray(size * x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-300))
 
