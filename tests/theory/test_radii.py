@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from scipy.special import expit, lambertw
 
 from tests.helpers.logistic_problems import MUS, climb, random_problems
@@ -37,6 +38,18 @@ def test_minimizers_stay_inside_their_radius(mu: float) -> None:
         a = (1 + largest) * np.sqrt(mu / largest)
         assert a <= 1
         assert minimize(np.array([[a]]), ONE, mu)[0] == pytest.approx(radius, rel=1e-9)
+
+
+@pytest.mark.parametrize("mu", [1.0, 10.0, 1e3])
+def test_the_radius_of_minimizers_is_approached_for_large_penalties(mu: float) -> None:
+    """There d = n = a = 1 has its minimiser near 1 / (2 mu + 1/2): a radius of 1 / 2.1 mu would fail from 5 on."""
+    x = minimize(np.ones((1, 1)), ONE, mu)[0]
+    assert x <= radii.minimizer_radius(mu) <= x * (1 + 0.3 / mu)
+
+
+def test_the_constant_of_the_minimizer_is_the_largest_pull() -> None:
+    pull = minimize_scalar(lambda m: -m * expit(-m), bounds=(0, 10), options={"xatol": 1e-12})
+    assert radii.minimizer_radius(1e-4) == pytest.approx(np.sqrt(-pull.fun / 1e-4), rel=1e-9)
 
 
 def outward(x: np.ndarray, size: float) -> np.ndarray:
