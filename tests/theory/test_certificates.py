@@ -226,8 +226,30 @@ EXCESS: dict[str, list[Callable[..., float]]] = {
 }
 
 
+# The same in the words of the claims, without their ranges.
+WORDS = {
+    "phase_one": "omega(lambda) - omega_*(theta) >= 0.01",
+    "phase_one_sharp": "omega(lambda) - omega_*(theta) >= 0.01",
+    "exact_decrease": "omega(lambda) >= 0.02",
+    "phase_two": "decrement_bound(lambda, s) <= 2 lambda^2 + 1.75 s",
+    "phase_two_stays": "2 lambda^2 + 1.75 s <= 1/6",
+    "decrement_falls": "lambda^2 (2+lambda)/(1+lambda) <= lambda",
+    "omega_lower": "t^2/(2(1+2t/3)) <= omega(t)",
+    "omega_upper": "omega(t) <= t^2/(2+t)",
+    "omega_star_lower": "t^2/(2-t) <= omega_*(t)",
+    "omega_star_upper": "omega_*(t) <= t^2/(2(1-t))",
+    "printed_omega_range": "t^2/(2-t) <= t^2/(2(1-t))",
+    "printed_slope": "h'(x) <= -0.02",
+    "printed_slope_sharper": "h'(x) <= -0.13",
+    "printed_decrease": "h(1/6) <= -0.01",
+    "printed_range": "h(1/6) <= -0.01",
+    "printed_spectrum": "0 <= delta/(1-delta) - lambda for delta = lambda/(1+lambda) - s",
+}
+
+
 @pytest.mark.parametrize("name", list(CLAIMS))
 def test_what_is_decided_is_the_statement(name: str) -> None:
+    assert re.match(re.escape(WORDS[name]) + r"( for|,)", CLAIMS[name].statement)
     rng = np.random.default_rng(0)
     for region, excess in zip(CLAIMS[name].regions, EXCESS[name], strict=True):
         ends = [tuple(float(Fraction(end)) for end in pair) for pair in region.box.values()]
