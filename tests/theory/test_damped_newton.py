@@ -255,6 +255,30 @@ def test_printed_decrement_bound_drops_the_error() -> None:
     assert found.holds()
 
 
+def test_printed_bounds_by_hand() -> None:
+    lam, c, s = 0.4, 0.03, 0.2
+    squared = (0.4 / 1.4) ** 2 - 2 * 0.03 / 1.4 + 0.04
+    assert dn.printed_decrease(lam, c, s) == pytest.approx(0.16 / 1.4 - 0.03 + squared + np.log1p(-squared), rel=1e-12)
+    share = 0.4 / 1.4 + 0.05 * (0.5 + np.sqrt(1.3 / 1.2))
+    assert dn.printed_decrement_bound(lam, 0.25, 0.05, 0.3) == pytest.approx((0.25 + 0.4) * share / 0.75, rel=1e-12)
+
+
+def test_the_quadratic_bound_is_claimed_up_to_its_ends_and_no_further() -> None:
+    assert dn.quadratic_bound(1 / 6, 0.02) == pytest.approx(2 / 36 + 0.035, rel=1e-12)
+    assert np.isinf(dn.quadratic_bound(1 / 6 + 1e-9, 0.0))
+    assert np.isinf(dn.quadratic_bound(0.0, 0.02 + 1e-9))
+
+
+def test_gap_bound_is_claimed_from_a_sixth_on() -> None:
+    """A = 0: lambda = |x| / 2 with the paper's constant, so x = 1/3 is where the phases meet."""
+    mu = 0.3
+    x = np.array([[1 / 3 - 1e-6], [1 / 3 + 1e-6], [40.0]])
+    found = dn.step_bounds(x, ZERO, ONE, mu, standard_constant(mu))["gap"]
+    np.testing.assert_array_equal(np.isfinite(found.left), [False, True, True])
+    t = np.array([1 / 6, np.sqrt(8 * mu * 1600 / 8 / (1 + 4 * mu))])
+    np.testing.assert_allclose(np.asarray(found.left)[1:], t - np.log1p(t), rtol=1e-6)
+
+
 def test_printed_lower_bound_of_the_integral_is_false() -> None:
     # After eq:bound_hessian_inv_grad, 0 <= delta / (1 - delta) - lambda is printed.
     # An error that undoes the step has delta = 0 < lambda.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from scipy.special import expit, lambertw
 
 from tests.helpers.logistic_problems import MUS, climb, random_problems
@@ -39,13 +40,16 @@ def test_minimizers_stay_inside_their_radius(mu: float) -> None:
         assert minimize(np.array([[a]]), ONE, mu)[0] == pytest.approx(radius, rel=1e-9)
 
 
-@pytest.mark.parametrize("mu", [1.0, 10.0, 300.0])
-def test_half_of_one_over_mu_is_approached_by_the_minimizer(mu: float) -> None:
-    # d = n = a = 1: mu x = sigma(-x) >= 1/2 - x/4, so x >= 1 / (2 mu + 1/2); a radius of 1 / (2.1 mu) would be passed.
-    x, radius = minimize(np.ones((1, 1)), ONE, mu)[0], radii.minimizer_radius(mu)
-    assert radius == 1 / (2 * mu)
-    assert 1 / (2 * mu + 0.5) <= x * (1 + 1e-12) <= radius
-    assert mu < 10 or x > 1 / (2.1 * mu)
+@pytest.mark.parametrize("mu", [1.0, 10.0, 1e3])
+def test_the_radius_of_minimizers_is_approached_for_large_penalties(mu: float) -> None:
+    """There d = n = a = 1 has its minimiser near 1 / (2 mu + 1/2): a radius of 1 / 2.1 mu would fail from 5 on."""
+    x = minimize(np.ones((1, 1)), ONE, mu)[0]
+    assert x <= radii.minimizer_radius(mu) <= x * (1 + 0.3 / mu)
+
+
+def test_the_constant_of_the_minimizer_is_the_largest_pull() -> None:
+    pull = minimize_scalar(lambda m: -m * expit(-m), bounds=(0, 10), options={"xatol": 1e-12})
+    assert radii.minimizer_radius(1e-4) == pytest.approx(np.sqrt(-pull.fun / 1e-4), rel=1e-9)
 
 
 def outward(x: np.ndarray, size: float) -> np.ndarray:

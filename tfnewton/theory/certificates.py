@@ -172,7 +172,7 @@ CLAIMS: dict[str, Claim] = {
         (Region(_PLOT, lambda x, c, z: _printed_slope(x, c, z) + ball("0.02"), _printed_step),),
     ),
     "printed_slope_sharper": Claim(
-        "h'(x) <= -0.13 there, so that the maximum is not about -0.02, as printed",
+        "h'(x) <= -0.13, not about -0.02 as printed, for 1/6 <= x <= 1, |c| <= 0.06, c' <= 0.0001 (the same plot)",
         (Region(_PLOT, lambda x, c, z: _printed_slope(x, c, z) + ball("0.13"), _printed_step),),
     ),
     "printed_decrease": Claim(
