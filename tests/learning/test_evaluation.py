@@ -29,6 +29,23 @@ def test_statistics() -> None:
     assert found.trimmed_mean == pytest.approx(stats.trim_mean(errors.numpy(), 0.05))
 
 
+@pytest.mark.parametrize(
+    ("losses", "word"),
+    [
+        ([6.0], "<2"),
+        ([5.0], "<2"),
+        ([4.0], "2-3"),
+        ([3.0], "2-3"),
+        ([2.0, 2.9], "3-4"),
+        ([0.1], ">4"),
+        ([2.0, 4.0], "split"),
+    ],
+)
+def test_standing(losses: list[float], word: str) -> None:
+    assert ev.standing(losses, {3: 3.0, 2: 5.0, 4: 1.0}) == word
+    assert ev.standing(losses, {3: 3.0, 2: 5.0, 4: 6.0}) in {"split", "<2"}  # 4 behind 2: no order to stand in
+
+
 @pytest.mark.parametrize("ridge", [0.0, 2.0])
 @pytest.mark.parametrize("init", list(ev.INITS))
 def test_newton(init: str, ridge: float) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.tries import tries
-from tfnewton.theory.false_sample import beta_parameters, coefficients, relative_loss
+from tfnewton.theory.false_sample import beta_parameters, coefficients, constant_loss, noise_loss, relative_loss
 
 
 def prompts(n: int, d: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -86,13 +86,36 @@ def test_monte_carlo_with_a_covariance_for_each_prompt(n: int, d: int) -> None:
     assert abs(centred.mean()) < 6 * centred.std() / len(s) ** 0.5
 
 
+@given(d=st.integers(1, 30), extra=st.integers(0, 100), share=st.floats(-2.0, 3.0))
+def test_loss_of_any_constant_is_a_parabola_at_the_best_one(d: int, extra: int, share: float) -> None:
+    """Its least value, its place, and 1 at the constant 0 are a parabola's three."""
+    n = d + extra
+    (c,), least = coefficients(n, d), relative_loss(n, d)
+    assert constant_loss(n, d, share * c) == pytest.approx(least + (1 - least) * (share - 1) ** 2, rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "d"), [(50, 10), (12, 3), (5, 4), (9, 1)])
+def test_noise_adds_its_loss(n: int, d: int) -> None:
+    """The variance that noise gives c s y_hat, prompt by prompt, from the weights of the least squares itself."""
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal((20_000, n + 1, d)) @ np.diag(np.arange(1.0, d + 1.0))
+    weights = np.linalg.solve(x.mT @ x, x[:, -1:].mT)[..., 0]  # of the labels, through A^T y
+    (c,) = coefficients(n, d)
+    variance = c**2 * np.square(np.einsum("bnd,bd->bn", x[:, :-1], weights)).sum(axis=1)
+    assert abs(variance.mean() - noise_loss(n, d)) < 6 * variance.std() / len(x) ** 0.5
+    expected = ((n + 5) / (n - d + 3)) ** 2 * d * (n - d + 1) / ((n + 1) * (n + 3))
+    assert noise_loss(n, d) == pytest.approx(expected, rel=1e-14)
+
+
 def test_more_terms_lose_less_and_tend_to_the_geometric_series() -> None:
     losses = [relative_loss(50, 10, terms) for terms in range(1, 12)]
     assert all(after < before for before, after in pairwise(losses))
     np.testing.assert_allclose(coefficients(50, 10, 40)[:3], 1.0, atol=1e-3)
 
 
-@pytest.mark.parametrize("function", [beta_parameters, coefficients, relative_loss])
+@pytest.mark.parametrize(
+    "function", [beta_parameters, coefficients, relative_loss, noise_loss, lambda n, d: constant_loss(n, d, 1.0)]
+)
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

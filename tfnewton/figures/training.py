@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from tfnewton.figures.style import BOUND, REFERENCE, TRAINED, finish, label, panels, runs_by_depth
 
-__all__ = ["losses_by_depth", "plateau", "shrinkage"]
+__all__ = ["losses_by_depth", "losses_by_examples", "plateau", "rivals_by_depth", "shrinkage"]
 
 Curve = Mapping[int, float]  # loss by number of steps
 Runs = Mapping[int, Sequence[float]]  # the loss of each run by number of layers
@@ -28,6 +28,8 @@ _ABOVE: dict[str, Any] = {"xytext": (6, 4), "va": "bottom", **_GROUND}
 _OVER: dict[str, Any] = {"xytext": (0, 7), "va": "bottom", "ha": "right"}
 _SIDES = {"query in": _ABOVE, "query out": _ABOVE, "LayerNorm": _OVER}
 _CENTRED: dict[str, Any] = {"xytext": (0, 8), "va": "bottom", "ha": "center", **_GROUND}
+_LINE = 0.06  # of the height of a panel: a line of words
+_CEILING = 1e3  # over the median loss: what runs away leaves the figure
 _FLOOR = 1e-6  # of a loss in the figures: Newton's iteration goes on to roundoff
 
 
@@ -52,6 +54,66 @@ def losses_by_depth(trained: Mapping[str, Runs], references: Mapping[str, Mappin
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[0].set_ylabel("trimmed mean of squared errors")
     return finish(figure)
+
+
+def rivals_by_depth(trained: Mapping[str, Curve], groups: Mapping[str, Mapping[str, Curve]]) -> Figure:
+    """Return one panel a group of named algorithms: their loss by steps beside that of the trained models by layers.
+
+    ``trained`` has losses by "query in", "query out" or "LayerNorm". Names stand at the right, at the ends of curves.
+    """
+    figure, axes = panels(columns=len(groups), width=4.3, height=3.6, sharey=True)
+    for ax, (title, algorithms) in zip(axes, groups.items(), strict=True):
+        _curves(ax, trained, algorithms, "layers or steps")
+        ax.set_title(title, fontsize=11)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes[0].set_ylabel("trimmed mean of squared errors")
+    return finish(figure)
+
+
+def losses_by_examples(trained: Mapping[str, Curve], references: Mapping[str, Curve], examples: int) -> Figure:
+    """Return losses as fractions of that of predicting zero against the number of examples, both logarithmic.
+
+    ``trained`` has them by "query in", "query out" or "LayerNorm"; ``examples`` is their number in training.
+    """
+    figure, (ax,) = panels(width=6.4, height=4.0)
+    ax.axvline(examples, **BOUND)
+    _curves(ax, trained, references, "examples in the prompt")
+    sizes = sorted({size for curve in trained.values() for size in curve})
+    ax.set_xscale("log")
+    ax.set_xticks(sizes, [str(size) for size in sizes])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_ylabel("loss / loss of zero, trimmed means")
+    return finish(figure)
+
+
+def _curves(ax: Axes, trained: Mapping[str, Curve], references: Mapping[str, Curve], below: str) -> None:
+    """Draw curves within a reach of ten decades, and their names at the right, no two on one another."""
+    drawn = [(name, of, REFERENCE) for name, of in references.items()]
+    drawn += [(name, of, _STYLES[name]) for name, of in trained.items()]
+    losses = [loss for _, of, _ in drawn for loss in of.values() if np.isfinite(loss)]
+    low, high = max(_FLOOR, 0.5 * min(losses)), min(2.0 * max(losses), _CEILING * max(_FLOOR, float(np.median(losses))))
+    heights = {}
+    for name, of, style in drawn:
+        steps = sorted(of)
+        ax.plot(steps, [of[step] for step in steps], **style)
+        heights[name] = float(np.log(np.clip(of[steps[-1]], low, high) / low) / np.log(high / low))
+    ax.set(yscale="log", ylim=(low, high), xlabel=below)
+    styles = {name: style for name, _, style in drawn}
+    for name, height in _apart(heights).items():
+        place: Any = {"xycoords": "axes fraction", "ha": "left", "va": "center", "xytext": (4, 0)}
+        label(ax, 1.0, height, name, styles[name], annotation_clip=False, **place)
+
+
+def _apart(heights: Mapping[str, float]) -> dict[str, float]:
+    """Return heights in [0, 1] in the same order, and far enough from one another for a line of words."""
+    names = sorted(heights, key=heights.__getitem__)
+    places = [heights[name] for name in names]
+    for i in range(1, len(places)):
+        places[i] = max(places[i], places[i - 1] + _LINE)
+    places[-1] = min(places[-1], 1.0)
+    for i in reversed(range(len(places) - 1)):
+        places[i] = min(places[i], places[i + 1] - _LINE)
+    return dict(zip(names, places, strict=True))
 
 
 def plateau(trained: Mapping[str, Mapping[str, Runs]], lines: Mapping[str, Mapping[str, float]]) -> Figure:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -41,6 +42,7 @@ __all__ = [
     "predict",
     "ridge_of",
     "squared_errors",
+    "standing",
     "statistics",
     "zero_errors",
 ]
@@ -75,6 +77,21 @@ def statistics(errors: Tensor) -> Statistics:
     cut = int(_TRIMMED * len(ordered))
     middle = ordered[cut : len(ordered) - cut]
     return Statistics(ordered.mean().item(), ordered.median().item(), middle.mean().item())
+
+
+def standing(losses: Sequence[float], rivals: Mapping[int, float]) -> str:
+    """Return between which orders of Newton's iteration the ``losses`` of all runs lie: "<2", "2-3", "3-4" or ">4".
+
+    ``rivals`` has the loss of each order; "2-3" is less than order 2 and not less than order 3. "split" where the runs
+    differ, or where a higher order loses more than a lower one.
+    """
+    orders = sorted(rivals)
+    names = [f"<{orders[0]}", *(f"{low}-{high}" for low, high in pairwise(orders)), f">{orders[-1]}"]
+    found = set()
+    for loss in losses:
+        ahead = [loss < rivals[order] for order in orders]
+        found.add(names[sum(ahead)] if ahead == sorted(ahead, reverse=True) else "split")
+    return found.pop() if len(found) == 1 else "split"
 
 
 def fresh_prompts(task: Task, count: int, dtype: torch.dtype = torch.float32) -> Prompts:

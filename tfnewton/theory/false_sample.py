@@ -17,9 +17,9 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import accumulate
 
-from tfnewton.checks import integer
+from tfnewton.checks import integer, real
 
-__all__ = ["beta_parameters", "coefficients", "relative_loss"]
+__all__ = ["beta_parameters", "coefficients", "constant_loss", "noise_loss", "relative_loss"]
 
 
 def beta_parameters(n: int, d: int) -> tuple[float, float]:
@@ -51,6 +51,28 @@ def relative_loss(n: int, d: int, terms: int = 1) -> float:
     a, b = _beta_parameters(n, d)
     k = integer("terms", terms, minimum=1)
     return float(_ratio(Fraction(1), a + 1, k) * _ratio(b, a + b, k))
+
+
+def constant_loss(n: int, d: int, constant: float) -> float:
+    """Return the mean squared error of constant · s y_hat as a fraction of that of predicting zero: E (c s - 1)^2.
+
+    Least for ``coefficients(n, d)``, where it is ``relative_loss(n, d)``.
+    """
+    a, b = _beta_parameters(n, d)
+    c = Fraction(real("constant", constant))
+    mean, square = a / (a + b), a * (a + 1) / ((a + b) * (a + b + 1))
+    return float(c**2 * square - 2 * c * mean + 1)
+
+
+def noise_loss(n: int, d: int) -> float:
+    """Return what labels with noise sigma add to the mean squared error of c s y_hat, over sigma^2.
+
+    c is the constant of ``coefficients(n, d)``, best without noise; c^2 d (n - d + 1) / ((n + 1) (n + 3)).
+    Source: the book, conditioning-plateau.
+    """
+    a, _ = _beta_parameters(n, d)
+    c = Fraction(n + 5, n - d + 3)
+    return float(c**2 * d * 2 * a / ((n + 1) * (n + 3)))
 
 
 def _beta_parameters(n: int, d: int) -> tuple[Fraction, Fraction]:
