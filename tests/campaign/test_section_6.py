@@ -8,10 +8,12 @@ from collections import defaultdict
 from functools import cache
 
 import pytest
+import torch
 
+from tfnewton.algorithms.logistic_regression import minimize
 from tfnewton.campaign import results
 from tfnewton.learning import evaluation as ev
-from tfnewton.learning.tasks import LinearPrompts, LinearRegression
+from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticRegression, generator
 
 Losses = dict[int, list[float]]  # of all seeds, by depth
 
@@ -130,6 +132,19 @@ def test_deeper_encoders_are_better() -> None:
     by_seed = [[trained[depth][seed] for depth in (1, 2, 4, 8, 12)] for seed in range(3)]
     assert all(of == sorted(of, reverse=True) for of in by_seed)
     assert all(trained[depth][0] < max(trained[12]) for depth in (16, 20, 30, 40))
+
+
+def test_one_label_fewer_moves_the_minimiser_by_more_than_a_deep_encoder_misses_it() -> None:
+    """An encoder that reads the weights where the last point stands, its label set to zero, sees 25 labels of 26."""
+    trained = losses("logistic", "weight_error", method="encoder")
+    for seed in range(3):
+        points, labels, _ = LogisticRegression().sample(
+            generator(seed, "one label fewer, in a test"), 512, torch.float64
+        )
+        full = torch.as_tensor(minimize(points, labels, 0.1))
+        without = torch.as_tensor(minimize(points[:, :-1], labels[:, :-1], 0.1))
+        moved = (without - full).square().sum(-1).mean() / full.square().sum(-1).mean()
+        assert max(trained[12]) < moved < min(trained[2]) / 2
 
 
 def errors_of_recipes() -> dict[tuple[int, str], list[float]]:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from pydantic import ValidationError
 
 from tests.helpers.tries import later
+from tfnewton.campaign import results
 from tfnewton.constructions.logistic_regression import largest_iterate
-from tfnewton.rerun.parameters import DampedNewton, LogisticConstruction, MainTheorem, SelfConcordance, least_error
+from tfnewton.rerun.parameters import (
+    DampedNewton,
+    LogisticConstruction,
+    MainTheorem,
+    SelfConcordance,
+    TrainingLogistic,
+    least_error,
+)
 from tfnewton.theory.error_budget import error_budget
 
 CONSTRUCTION: dict[str, Any] = {"d": 3, "n": 8, "mu": 0.1, "error": 1e-3, "inversion_steps": 8, "seed": 0}
@@ -54,3 +65,16 @@ def test_chapters_of_many_hessians_keep_them_small(name: str, value: int) -> Non
         SelfConcordance(mu=0.1, seed=0, **sizes)
     with pytest.raises(ValidationError, match=rf"(?s)\b{name}\b.*less than or equal to {value - 1}"):
         DampedNewton(mu=0.1, start=1.0, error=0.01, seed=0, **sizes)
+
+
+def test_help_of_the_logistic_chapter_names_the_depths_that_run_without_training() -> None:
+    (path,) = (Path(__file__).parents[2] / "notebooks").glob("*_training_logistic.ipynb")
+    cell = next(c for c in nbformat.read(path, as_version=4).cells if "parameters" in c.metadata.get("tags", []))
+    shown, retrained = cell.source.splitlines()[0].partition("#")[2].split("; with retrain ")
+    assert [int(n) for n in re.findall(r"\d+", shown)] == list(results.by_depth()["encoder"])
+    assert re.findall(r"\d+", retrained) == ["1", "40"]
+    field = TrainingLogistic.model_fields["layers"]
+    assert {name: getattr(of, name) for of in field.metadata for name in ("ge", "le") if hasattr(of, name)} == {
+        "ge": 1,
+        "le": 40,
+    }
