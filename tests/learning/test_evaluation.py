@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
-from scipy import stats
+from scipy import optimize, stats
 
+from tests.helpers.tiny_run import config
 from tfnewton.learning import evaluation as ev
+from tfnewton.learning.runs import RunFolder
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticPrompts, LogisticRegression, generator
+from tfnewton.learning.training import _Trainer
 
 
 def prompts(noise: float = 0.0, count: int = 30) -> LinearPrompts:
@@ -69,15 +74,15 @@ def test_ridge_and_false_sample() -> None:
     for A, y, query in zip(p.x.numpy(), p.y.numpy(), p.x_query.numpy(), strict=True):
         answers.append(query @ np.linalg.lstsq(np.vstack([A, query]), np.append(y, 0.0), rcond=None)[0])
     answer, target = np.array(answers), p.target.numpy()
-    best = min(np.mean((c * answer - target) ** 2) for c in np.linspace(0.5, 2.0, 30_001))
+    best = optimize.minimize_scalar(lambda c: np.mean((c * answer - target) ** 2)).fun
     assert ev.false_sample(p).mean().item() == pytest.approx(best, rel=1e-6)
 
 
 def test_ridge_of_the_noise_is_the_best_ridge() -> None:
     task = LinearRegression(d=5, n=8, kappa=50.0, noise=3.0)
-    p = task.sample(generator(1, "t"), 20_000, torch.float64)
+    p = task.sample(generator(1, "t"), 3000, torch.float64)
     assert ev.ridge_of(task) == 9.0
-    means = [ev.least_squares_errors(p, ridge).mean().item() for ridge in (1.0, 9.0, 81.0)]
+    means = [ev.least_squares_errors(p, ridge).mean().item() for ridge in (3.0, 9.0, 27.0)]
     assert means[1] < min(means[0], means[2])
 
 
@@ -94,13 +99,22 @@ def test_logistic_losses() -> None:
     assert (losses[1:] <= losses[:-1] + 1e-12).all()
 
 
-def test_fresh_prompts_are_not_those_of_any_run() -> None:
-    task = LinearRegression()
+def test_fresh_prompts_are_not_those_of_any_run(tmp_path: Path) -> None:
+    """Whatever its seed: streams of all purposes and seeds differ, and a run draws from those of its own seed."""
+    task = LinearRegression(d=3, n=8)
     test = ev.fresh_prompts(task, 8, torch.float64)
     assert torch.equal(test.x, ev.fresh_prompts(task, 8, torch.float64).x)
-    for seed in range(4):
-        for purpose in ("training", "validation"):
-            assert not torch.isin(test.x, task.sample(generator(seed, purpose), 64, torch.float64).x).any()
+    assert torch.equal(test.x, task.sample(generator(1, "test"), 8, torch.float64).x)
+    purposes, seeds = ("training", "validation", "initial weights", "test"), (*range(300), 2**32 - 1)
+    assert len({generator(seed, of).initial_seed() for seed in seeds for of in purposes}) == len(seeds) * len(purposes)
+    for seed in range(3):
+        trainer = _Trainer(config(seed=seed), RunFolder(tmp_path), "cpu")
+        training = task.sample(generator(seed, "training"), 64)
+        assert torch.equal(trainer.validation.x, task.sample(generator(seed, "validation"), 32).x)
+        assert torch.equal(task.sample(trainer.source, 64).x, training.x)
+        drawn = (trainer.validation.x, training.x, ev.fresh_prompts(task, 64).x)
+        points = [{tuple(point) for point in x.flatten(0, 1).tolist()} for x in drawn]
+        assert len(set.union(*points)) == 8 * (32 + 64 + 64)
     assert isinstance(ev.fresh_prompts(LogisticRegression(), 2), LogisticPrompts)
     with pytest.raises(ValueError, match="count = 0"):
         ev.fresh_prompts(task, 0)

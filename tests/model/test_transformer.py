@@ -93,7 +93,7 @@ def close(actual: Any, expected: np.ndarray, tolerance: float = 1e-13) -> None:
 
 
 @given(layers(), st.integers(1, 40), st.sampled_from([(), (3,), (2, 2)]), st.integers(0, 999))
-@settings(deadline=None, max_examples=tries(80))
+@settings(deadline=None, max_examples=tries(30))
 def test_a_layer_does_what_is_written(
     case: tuple[Layout, tuple[Write, ...]], n: int, batch: tuple[int, ...], seed: int
 ) -> None:
@@ -109,7 +109,7 @@ def test_a_layer_does_what_is_written(
 
 
 @given(layers(), st.integers(1, 3), st.integers(0, 999))
-@settings(deadline=None, max_examples=tries(40))
+@settings(deadline=None, max_examples=tries(20))
 def test_both_orders_of_multiplication_agree(case: tuple[Layout, tuple[Write, ...]], n: int, seed: int) -> None:
     """Zero tokens change nothing, but enough of them make (V K^T) Q the cheaper order."""
     layout, writes = case
@@ -192,7 +192,7 @@ def test_selections_take_no_dense_products() -> None:
 
 
 @given(layers(), st.integers(1, 12), st.sampled_from([(), (2,)]), st.integers(0, 999))
-@settings(deadline=None, max_examples=tries(30))
+@settings(deadline=None, max_examples=tries(15))
 def test_all_ways_through_a_transformer_agree_to_the_bit(
     case: tuple[Layout, tuple[Write, ...]], n: int, batch: tuple[int, ...], seed: int
 ) -> None:
