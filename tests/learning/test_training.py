@@ -47,7 +47,7 @@ def state(folder: Path, name: str) -> dict[str, Any]:
 
 
 def test_training_lowers_the_loss_and_leaves_a_complete_folder(tmp_path: Path) -> None:
-    result = train(config(100, evaluate_every=20), tmp_path)
+    result = train(config(100, evaluate_every=20, batch=32, validation=256), tmp_path)
     rows = history(tmp_path)
     assert [int(row["step"]) for row in rows] == [0, 20, 40, 60, 80, 100]
     means = [float(row["validation_mean"]) for row in rows]
