@@ -358,6 +358,16 @@ def test_bfloat16_then_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert 0.0 < difference < 0.05
 
 
+@pytest.mark.parametrize("avx", [False, True])
+@pytest.mark.parametrize("amx", [False, True])
+def test_bfloat16_needs_instructions_for_it(avx: bool, amx: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: not avx)
+    assert training._bf16_pays("cpu") is (avx or amx)
+    assert training._bf16_pays("cuda:0") is not avx
+
+
 def test_schedule() -> None:
     rates = [config(100, warm_up=0.1, final_rate=0.01).rate(step) for step in range(100)]
     assert rates[0] == pytest.approx(0.001)
@@ -365,6 +375,10 @@ def test_schedule() -> None:
     assert rates[55] == pytest.approx(0.01 * (0.01 + 0.99 / 2))
     assert rates == sorted(rates[:10]) + sorted(rates[10:], reverse=True)
     assert config(100, warm_up=0.0).rate(0) == 0.01
+    rates = [config(10, warm_up=0.25, final_rate=0.0).rate(step) for step in range(11)]  # two and a half steps up
+    assert rates[:3] == pytest.approx([0.01 / 3, 0.02 / 3, 0.01])
+    assert rates[3:] == pytest.approx([0.005 * (1 + np.cos(np.pi * (step - 2.5) / 7.5)) for step in range(3, 11)])
+    assert rates[10] == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize(
