@@ -181,5 +181,7 @@ def test_refusals(task: type[LinearRegression | LogisticRegression], values: dic
 def test_count_is_refused() -> None:
     with pytest.raises(ValueError, match="count = 0: must be at least 1"):
         LinearRegression().sample(generator(0, "t"), 0)
+    with pytest.raises(ValueError, match="count = 0: must be at least 1"):
+        LogisticRegression().sample(generator(0, "t"), 0)
     with pytest.raises(ValueError, match="seed = -1"):
         generator(-1, "t")

@@ -169,15 +169,19 @@ def test_tall_keys_make_no_larger_product_either() -> None:
     assert (3, 3) not in spy.shapes
 
 
-def test_few_tokens_are_multiplied_with_one_another() -> None:
-    """The spy of the test above sees an n x n product where there is one."""
-    d = 4
+@pytest.mark.parametrize(("d", "n", "few"), [(4, 3, True), (8, 10, True), (3, 4, False), (4, 6, False), (8, 11, False)])
+def test_few_tokens_are_multiplied_with_one_another(d: int, n: int, few: bool) -> None:
+    """The spy of the test above sees an n x n product where there is one.
+
+    With a value of v = d rows and keys of k = 2 d, that is cheaper where n (v + k) < 2 v k, for n < 4 d / 3.
+    """
     built = newton_schulz(d, 1, symmetric=True)
     model = Transformer(built.layout, built.layers)
-    H = np.random.default_rng(0).standard_normal((model.width, 3))
+    H = np.random.default_rng(0).standard_normal((model.width, n))
     with Spy() as spy:
         model(H)
-    assert (3, 3) in spy.shapes
+    assert ((n, n) in spy.shapes) == few
+    assert ((d, d) in spy.shapes) == (not few)
 
 
 def test_selections_take_no_dense_products() -> None:
