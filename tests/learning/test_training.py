@@ -62,6 +62,20 @@ def test_training_lowers_the_loss_and_leaves_a_complete_folder(tmp_path: Path) -
     assert {"generator", "optimiser.qkv.exp_avg", "optimiser.out.exp_avg_sq"} <= set(tensors(tmp_path, "last"))
 
 
+def test_the_best_is_kept_though_training_goes_on(whole: Path) -> None:
+    means = {int(row["step"]): float(row["validation_mean"]) for row in history(whole)}
+    step = min(means, key=means.__getitem__)
+    assert 0 < step < 60, "else the best is the last or the first"
+    assert state(whole, "best")["step"] == step
+    assert state(whole, "best")["best"] == pytest.approx(means[step], rel=1e-5)
+    assert state(whole, "last")["best"] == state(whole, "best")["best"]
+    for name, tensor in tensors(whole, "weights").items():
+        assert torch.equal(tensor, tensors(whole, "best")[f"model.{name}"])
+    assert not torch.equal(tensors(whole, "weights")["qkv"], tensors(whole, "last")["model.qkv"])
+    stored = state(whole, "weights")
+    assert TrainingConfig.model_validate(stored, strict=False) == config()
+
+
 # the loop, written out
 
 
