@@ -104,7 +104,7 @@ def test_which_depth_is_best_outside_depends_on_the_weights() -> None:
     assert target[60.0] < target[-60.0]
     names = results.by_depth()["LayerNorm"]
     models = {L: results.model(names[L]) for L in (5, 7, 10, 12)}
-    base = ev.fresh_prompts(LinearRegression(), 300)
+    base = ev.fresh_prompts(LinearRegression(), 60)
     assert isinstance(base, LinearPrompts)
     for w_1, best, worst in ((1.0, 5, 10), (-1.0, 10, 5)):
         w = base.w[0].clone()

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from scipy import stats
 
 from tests.helpers.tries import tries
 from tfnewton.constructions.inversion import newton_schulz
@@ -216,32 +217,77 @@ def test_an_edited_transformer_does_not_come_back_as_another_function(edit: Call
         from_transformer(T)
 
 
-def test_encoder_against_a_direct_computation() -> None:
-    options = EncoderOptions(layers=2, width=8, heads=2, init=0.3)
+@pytest.mark.parametrize("kind", ["drawn", "trained"])
+def test_encoder_against_a_direct_computation(kind: str) -> None:
+    """As it is drawn, and with gains and biases that training has moved."""
+    options = EncoderOptions(layers=2, width=8, heads=2, mlp=3, init=0.3, input_scale=0.7)
     encoder = Encoder(options, 3, generator(0, "w")).double()
+    if kind == "trained":
+        with torch.no_grad():
+            for parameter in encoder.parameters():
+                parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator(1, "w"), dtype=torch.float64))
     prompts = LogisticRegression(d=3, n=7).sample(generator(0, "x"), 4, torch.float64)
     W = {name: value.detach().numpy() for name, value in encoder.named_parameters()}
 
-    def norm(h: np.ndarray) -> np.ndarray:
-        return np.asarray((h - h.mean(-1, keepdims=True)) / np.sqrt(h.var(-1, keepdims=True) + 1e-5))
+    def norm(h: np.ndarray, name: str) -> np.ndarray:
+        unit = (h - h.mean(-1, keepdims=True)) / np.sqrt(h.var(-1, keepdims=True) + 1e-5)
+        return np.asarray(unit * W[name + ".weight"] + W[name + ".bias"])
+
+    def linear(h: np.ndarray, name: str) -> np.ndarray:
+        return np.asarray(h @ W[name + ".weight"].T + W[name + ".bias"])
 
     for i in range(4):
-        tokens = np.hstack([0.3 * prompts.x[i].numpy(), prompts.y[i].numpy()[:, None]])
-        h = np.vstack([tokens @ W["embed.weight"].T + W["embed.bias"], W["read_out"]])
-        for layer in range(2):
-            b = f"blocks.{layer}."
-            read = norm(h)
-            q = read @ W[b + "query.weight"].T + W[b + "query.bias"]
-            k, v = np.split(read @ W[b + "key_value.weight"].T + W[b + "key_value.bias"], 2, axis=1)
+        tokens = np.hstack([0.7 * prompts.x[i].numpy(), prompts.y[i].numpy()[:, None]])
+        h = np.vstack([linear(tokens, "embed"), W["read_out"]])
+        for b in ("blocks.0.", "blocks.1."):
+            read = norm(h, b + "before_attention")
+            q, (k, v) = linear(read, b + "query"), np.split(linear(read, b + "key_value"), 2, axis=1)
             heads = []
             for rows in (slice(0, 4), slice(4, 8)):
                 scores = np.exp(q[:, rows] @ k[:, rows].T / 2.0)
                 heads.append(scores / scores.sum(1, keepdims=True) @ v[:, rows])
-            h = h + np.hstack(heads) @ W[b + "project.weight"].T + W[b + "project.bias"]
-            wide = torch.nn.functional.gelu(torch.as_tensor(norm(h) @ W[b + "widen.weight"].T)).numpy()
-            h = h + wide @ W[b + "narrow.weight"].T
-        expected = h[-1] @ W["head.weight"].T + W["head.bias"]
-        np.testing.assert_allclose(encoder(prompts)[i].detach(), expected, rtol=1e-10, atol=1e-12)
+            h = h + linear(np.hstack(heads), b + "project")
+            wide = linear(norm(h, b + "before_mlp"), b + "widen")
+            assert wide.shape == (8, 24)
+            h = h + linear(wide * stats.norm.cdf(wide), b + "narrow")
+        np.testing.assert_allclose(encoder(prompts)[i].detach(), linear(h[-1], "head"), rtol=1e-10, atol=1e-12)
+
+
+def sizes(weights: torch.Tensor) -> tuple[float, float]:
+    """Mean and standard deviation of the entries, the first in units of its standard error."""
+    mean, deviation = weights.mean().item(), weights.std().item()
+    return abs(mean) * weights.numel() ** 0.5 / deviation, deviation
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_encoders_are_drawn_small_where_they_write_to_the_residual(layers: int) -> None:
+    encoder = Encoder(EncoderOptions(layers=layers, width=192, heads=4, init=0.05), 5, generator(0, "w"))
+    for name, value in encoder.named_parameters():
+        what = name.split(".", 2)[-1]
+        if what.endswith("bias"):
+            assert torch.equal(value, torch.zeros_like(value)), name
+        elif what in {"before_attention.weight", "before_mlp.weight"}:
+            assert torch.equal(value, torch.ones_like(value)), name
+        else:
+            small = what in {"project.weight", "narrow.weight"}
+            offset, deviation = sizes(value.detach())
+            assert offset < 4.0, name
+            assert deviation == pytest.approx(0.05 / (2 * layers) ** 0.5 if small else 0.05, rel=0.15), name
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_linear_attention_is_drawn_as_its_options_say(constant: bool) -> None:
+    options = LinearAttentionOptions(layers=3, width=128, heads=4, constant=constant, init=0.03, init_out=0.2)
+    m = LinearAttention(options, 10, generator(0, "w"))
+    assert m.embed.shape == (128, 12 if constant else 11)
+    assert not constant or torch.equal(m.embed[:, 11], torch.zeros(128))
+    expected = {"embed": 128**-0.5, "qkv": 0.03, "out": 0.2, "read_out": 128**-0.5}
+    for name, value in m.named_parameters():
+        offset, deviation = sizes(value.detach()[:, :11] if name == "embed" else value.detach())
+        assert offset < 4.0, name
+        assert deviation == pytest.approx(expected[name], rel=0.15), name
+    again = LinearAttention(options, 10, generator(0, "w"))
+    assert all(torch.equal(a, b) for a, b in zip(m.parameters(), again.parameters(), strict=True))
 
 
 @pytest.mark.parametrize(("options", "message"), [({"layers": 0}, "layers"), ({"layers": 1, "heads": 5}, "width = 32")])

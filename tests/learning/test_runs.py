@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import multiprocessing
 import os
 import random
 import shutil
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -164,6 +166,22 @@ def test_a_damaged_record_of_the_environment_is_named(tmp_path: Path, whole: Pat
     (tmp_path / "environment.json").unlink()
     train(config(), tmp_path)
     assert [session["from_step"] for session in RunFolder(tmp_path).sessions()] == [60]
+
+
+def test_every_session_is_recorded(tmp_path: Path) -> None:
+    for stop in (13, 17):
+        with pytest.raises(StopError):
+            train(config(20), tmp_path, stop_at(stop))
+    train(config(20), tmp_path)
+    train(config(20), tmp_path)
+    sessions = json.loads((tmp_path / "environment.json").read_text())
+    assert [session["from_step"] for session in sessions] == [0, 10, 10, 20]
+    versions = {name: importlib.metadata.version(name) for name in ("torch", "numpy", "tfnewton")}
+    for session in sessions:
+        assert session["threads"] == 1
+        assert session["bf16"] is False
+        assert session["machine"] == os.uname().machine
+        assert session["versions"] == versions | {"python": sys.version.split()[0]}
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:7", "nowhere", "meta"])

@@ -47,19 +47,33 @@ def state(folder: Path, name: str) -> dict[str, Any]:
 
 
 def test_training_lowers_the_loss_and_leaves_a_complete_folder(tmp_path: Path) -> None:
-    result = train(config(200, evaluate_every=20), tmp_path)
+    result = train(config(100, evaluate_every=20, batch=32, validation=256), tmp_path)
     rows = history(tmp_path)
-    assert [int(row["step"]) for row in rows] == list(range(0, 201, 20))
+    assert [int(row["step"]) for row in rows] == [0, 20, 40, 60, 80, 100]
     means = [float(row["validation_mean"]) for row in rows]
     assert min(means) < 0.6 * means[0]
     assert result["best"] == pytest.approx(min(means), rel=1e-5)
     assert json.loads((tmp_path / "environment.json").read_text())[0]["versions"]["torch"] == torch.__version__
     best = tensors(tmp_path, "best")
-    assert state(tmp_path, "last")["step"] == 200
+    assert state(tmp_path, "last")["step"] == 100
     assert state(tmp_path, "best")["step"] == result["step"]
     assert int(rows[int(np.argmin(means))]["step"]) == result["step"]
     assert torch.equal(tensors(tmp_path, "weights")["qkv"], best["model.qkv"])
     assert {"generator", "optimiser.qkv.exp_avg", "optimiser.out.exp_avg_sq"} <= set(tensors(tmp_path, "last"))
+
+
+def test_the_best_is_kept_though_training_goes_on(whole: Path) -> None:
+    means = {int(row["step"]): float(row["validation_mean"]) for row in history(whole)}
+    step = min(means, key=means.__getitem__)
+    assert 0 < step < 60, "else the best is the last or the first"
+    assert state(whole, "best")["step"] == step
+    assert state(whole, "best")["best"] == pytest.approx(means[step], rel=1e-5)
+    assert state(whole, "last")["best"] == state(whole, "best")["best"]
+    for name, tensor in tensors(whole, "weights").items():
+        assert torch.equal(tensor, tensors(whole, "best")[f"model.{name}"])
+    assert not torch.equal(tensors(whole, "weights")["qkv"], tensors(whole, "last")["model.qkv"])
+    stored = state(whole, "weights")
+    assert TrainingConfig.model_validate(stored, strict=False) == config()
 
 
 # the loop, written out
@@ -358,6 +372,16 @@ def test_bfloat16_then_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert 0.0 < difference < 0.05
 
 
+@pytest.mark.parametrize("avx", [False, True])
+@pytest.mark.parametrize("amx", [False, True])
+def test_bfloat16_needs_instructions_for_it(avx: bool, amx: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: not avx)
+    assert training._bf16_pays("cpu") is (avx or amx)
+    assert training._bf16_pays("cuda:0") is not avx
+
+
 def test_schedule() -> None:
     rates = [config(100, warm_up=0.1, final_rate=0.01).rate(step) for step in range(100)]
     assert rates[0] == pytest.approx(0.001)
@@ -365,6 +389,10 @@ def test_schedule() -> None:
     assert rates[55] == pytest.approx(0.01 * (0.01 + 0.99 / 2))
     assert rates == sorted(rates[:10]) + sorted(rates[10:], reverse=True)
     assert config(100, warm_up=0.0).rate(0) == 0.01
+    rates = [config(10, warm_up=0.25, final_rate=0.0).rate(step) for step in range(11)]  # two and a half steps up
+    assert rates[:3] == pytest.approx([0.01 / 3, 0.02 / 3, 0.01])
+    assert rates[3:] == pytest.approx([0.005 * (1 + np.cos(np.pi * (step - 2.5) / 7.5)) for step in range(3, 11)])
+    assert rates[10] == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize(
