@@ -54,7 +54,7 @@ def test_constants_are_drawn_under_their_names() -> None:
         "sharp, proved": (0.001, 1.0),
         "printed $1/\\sqrt{\\mu}$": (0.001, 5.2),
         "$1/2\\sqrt{\\mu}$": (0.001, 2.6),
-        "random directions": (0.001, 0.6),
+        "random directions": (10.0, 0.1),
         "climbing": (10.0, 0.97),
     }
 
@@ -94,14 +94,17 @@ def test_bounds_can_be_read_and_only_lines_in_sight_are_named(mu: float) -> None
             assert low < y < high
 
 
-def test_ellipsoids_carry_the_name_of_their_radius() -> None:
+@pytest.mark.parametrize("start", [(-2.0, -2.0), (2.0, 2.0), (2.0, -2.0), (0.0, 0.0)])
+def test_ellipsoids_carry_the_name_of_their_radius_away_from_the_path(start: tuple[float, float]) -> None:
     angles = np.linspace(0, 2 * np.pi, 61)
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-    first, second = np.meshgrid(np.linspace(-4, 4, 20), np.linspace(-4, 4, 20))
-    boundaries = {"sharp": [3 * circle], "standard": [circle]}
-    figure = figures.dikin((first, second, first**2 + second**2), np.zeros((1, 2)), boundaries, np.ones(2))
+    path = np.linspace(1.0, 0.0, 3)[:, None] * np.array(start)
+    first, second = np.meshgrid(np.linspace(-6, 6, 20), np.linspace(-6, 6, 20))
+    boundaries = {"sharp": list(path[:, None] + 1.5 * circle), "standard": list(path[:, None] + 0.5 * circle)}
+    figure = figures.dikin((first, second, first**2 + second**2), path, boundaries, np.zeros(2))
     (ax,) = figure.axes
-    where = placed(ax)
-    assert where["$1/M$ with the sharp $M$"] == pytest.approx((0.0, 3.0), abs=0.01)
-    assert where["$2\\sqrt{\\mu}$"] == pytest.approx((0.0, -1.0), abs=0.01)
+    (where,) = placed(ax).values()
+    assert where == pytest.approx((start[0], start[1] + (-1.5 if start[1] < 0 else 1.5)), abs=0.01)
+    solid = [line for line in ax.lines if line.get_linestyle() == "-"]
+    np.testing.assert_allclose([np.ptp(np.asarray(line.get_xdata())) for line in solid[:3]], 3.0)
     assert faults(figure) == []

@@ -43,6 +43,15 @@ def test_derivative_bounds_are_approached(mu: float) -> None:
     assert nb.printed_hessian_bounds(mu)[1] > nb.hessian_bounds(mu)[1]
 
 
+def test_lower_bounds_by_hand() -> None:
+    """They are the lemma's, and not approached: where an example pulls along x, its p is at most one half."""
+    norms = np.array([0.0, 5.0, 40.0])
+    np.testing.assert_allclose(nb.gradient_bounds(norms, 0.1)[0], [0.0, 0.0, 3.0])
+    np.testing.assert_allclose(nb.decrement_bounds(norms, 0.1)[0], [0.0, 0.0, 3.0 / np.sqrt(0.35)])
+    np.testing.assert_allclose(nb.printed_decrement_bounds(norms, 0.1)[0], np.array([-1.0, -0.5, 3.0]) / np.sqrt(1.1))
+    np.testing.assert_allclose(nb.printed_decrement_bounds(norms, 0.1)[1], np.array([1, 1.5, 5]) / np.sqrt(0.4))
+
+
 def test_printed_decrement_bound_is_false() -> None:
     mu, r = 0.1, 20.0
     decrement = newton_decrement(np.array([r]), ZERO, ONE, mu)

@@ -61,8 +61,9 @@ def constants(
     label(ax, mus[0], stated["standard"][0], "$1/2\\sqrt{\\mu}$", BOUND)
     for name, marker in (("climbed", "o"), ("random", "v")):
         ax.loglog(mus, measured[name], **(REFERENCE | {"marker": marker, "markersize": 5.0, "linestyle": "none"}))
-    label(ax, mus[0], measured["random"][0], "random directions", REFERENCE, xytext=(-4, -20))
-    label(ax, mus[-1], measured["climbed"][-1], "climbing", REFERENCE, xytext=(0, -16), ha="right")
+    label(ax, mus[-1], measured["random"][-1], "random directions", REFERENCE, xytext=(4, -17), ha="right")
+    label(ax, mus[-1], measured["climbed"][-1], "climbing", REFERENCE, xytext=(4, 6), ha="right")
+    ax.set_ylim(bottom=0.3 * min(measured["random"]))
     ax.set(xlabel="penalty $\\mu$", ylabel="constant / sharp constant")
     return finish(figure)
 
@@ -140,10 +141,12 @@ def dikin(
     centres = np.asarray(points)
     ax.plot(*centres.T, **(REFERENCE | {"marker": "o", "markersize": 5}))
     ax.plot(*np.asarray(minimizer), color="black", marker="+", markersize=11, markeredgewidth=1.6)
-    outer, inner = (np.asarray(boundaries[name][0]) for name in ("sharp", "standard"))
-    top, bottom = outer[np.argmax(outer[:, 1])], inner[np.argmin(inner[:, 1])]
-    label(ax, top[0], top[1], "$1/M$ with the sharp $M$", BOUND, ha="center")
-    label(ax, bottom[0], bottom[1], "$2\\sqrt{\\mu}$", BOUND, xytext=(0, -14), ha="center")
+    outer, start = np.asarray(boundaries["sharp"][0]), centres[0]
+    below = start[1] < centres[-1][1]  # the name stands outside, on the side from which the path comes
+    edge, offset = (outer[np.argmin(outer[:, 1])], -14) if below else (outer[np.argmax(outer[:, 1])], 5)
+    right = start[0] > first.mean()
+    text = "radius $1/M$, sharp; inside, $2\\sqrt{\\mu}$"
+    label(ax, edge[0], edge[1], text, BOUND, xytext=(0, offset), ha="right" if right else "left")
     ax.set_aspect("equal")
     ax.grid(visible=False)
     ax.set(xlabel="$x_1$", ylabel="$x_2$")
