@@ -147,6 +147,7 @@ def test_ridge_and_false_sample(ridge: float) -> None:
     answer, target = np.array(answers), p.target.numpy()
     best = (answer @ target) / (answer @ answer)
     np.testing.assert_allclose(ev.false_sample(p, ridge), (best * answer - target) ** 2, rtol=1e-7)
+    np.testing.assert_allclose(ev.false_sample(p, ridge, 1.5), (1.5 * answer - target) ** 2, rtol=1e-7)
 
 
 def test_tests_notice_the_ridge() -> None:

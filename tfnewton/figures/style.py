@@ -103,8 +103,11 @@ def outer_labels(axes: Sequence[Axes], used: int, below: str | None, left: str) 
             ax.xaxis.set_tick_params(labelbottom=True)
 
 
-def runs_by_depth(axes: Axes, runs: Mapping[int, Sequence[float]], style: dict[str, Any]) -> None:
-    """Draw a dot a run, a line through their medians by depth and a band from least to largest."""
+def runs_by_depth(axes: Axes, runs: Mapping[Any, Sequence[float]], style: dict[str, Any]) -> None:
+    """Draw a dot a run, a line through their medians by depth and a band from least to largest.
+
+    Any number that runs are sorted by will do for the depth.
+    """
     depths = sorted(runs)
     values = [runs[depth] for depth in depths]
     axes.plot(depths, [float(np.median(of)) for of in values], **(style | {"marker": "none"}))

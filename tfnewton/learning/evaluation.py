@@ -88,8 +88,8 @@ def standing(losses: Sequence[float], rivals: Mapping[int, float]) -> str:
     orders = sorted(rivals)
     names = [f"<{orders[0]}", *(f"{low}-{high}" for low, high in pairwise(orders)), f">{orders[-1]}"]
     found = set()
-    for loss in losses:
-        ahead = [loss < rivals[order] for order in orders]
+    for value in losses:
+        ahead = [value < rivals[order] for order in orders]
         found.add(names[sum(ahead)] if ahead == sorted(ahead, reverse=True) else "split")
     return found.pop() if len(found) == 1 else "split"
 
@@ -188,17 +188,18 @@ def least_squares_errors(prompts: LinearPrompts, ridge: float) -> Tensor:
     return squared_errors(_answer(p, torch.as_tensor(least_squares(p.x, p.y, ridge))), p)
 
 
-def false_sample(prompts: LinearPrompts, ridge: float = 0.0) -> Tensor:
+def false_sample(prompts: LinearPrompts, ridge: float = 0.0, constant: float | None = None) -> Tensor:
     """Return the squared errors, (B,), of least squares on the context plus the false sample (x_query, 0).
 
-    That is what a model solves whose query token is among its keys and values. The prediction is multiplied by the
-    constant that is best for these prompts.
+    That is what a model solves whose query token is among its keys and values. The prediction is multiplied by
+    ``constant``, by default by the one that is best for these prompts.
     """
     p = _double(prompts)
     x = torch.cat([p.x, p.x_query.unsqueeze(1)], dim=1)
     y = torch.cat([p.y, torch.zeros_like(p.y[:, :1])], dim=1)
     answer = _answer(p, torch.as_tensor(least_squares(x, y, ridge)))
-    return squared_errors(answer * (answer @ p.target) / answer.square().sum(), p)
+    factor = (answer @ p.target) / answer.square().sum() if constant is None else constant
+    return squared_errors(answer * factor, p)
 
 
 def zero_errors(prompts: LinearPrompts) -> Tensor:
