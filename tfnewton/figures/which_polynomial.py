@@ -1,4 +1,4 @@
-"""What trained models compute: answers as the query moves, and the polynomial that they apply to the context."""
+"""Which polynomial trained models apply to the context: residuals, errors by scale, and whose errors they make."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
-from tfnewton.figures.style import BAND, BOUND, REFERENCE, TRAINED, finish, label, outer_labels, panels
+from tfnewton.figures.style import BOUND, DIVERGING, REFERENCE, TRAINED, finish, label, outer_labels, panels
 
-__all__ = ["Answers", "Residuals", "answers", "errors_by_scale", "residuals"]
+__all__ = ["Residuals", "errors_by_scale", "residuals", "similarities"]
 
 Curve = Mapping[float, float]
 
@@ -20,20 +21,6 @@ _GROUPS: tuple[dict[str, Any], ...] = (  # dark to light with distinct markers, 
     {"color": "#FDAE6B", "marker": "^"},
 )
 _DOTS = 150  # of a group in a panel; more hide one another
-
-
-class Answers(NamedTuple):
-    """Answers at values of the query's first coordinate: all arrays (points,), references by name.
-
-    ``low`` and ``high`` bound the band of the trained model's answers over the prompts, ``median`` is their median.
-    """
-
-    x1: np.ndarray
-    target: np.ndarray
-    median: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    references: Mapping[str, np.ndarray]
 
 
 class Residuals(NamedTuple):
@@ -46,31 +33,6 @@ class Residuals(NamedTuple):
     grid: np.ndarray
     best: np.ndarray
     power: int
-
-
-def answers(shown: Mapping[str, Answers], inside: float) -> Figure:
-    """Return a panel a title: median and band of a trained model's answers, the target, and references.
-
-    ``inside`` is the reach of the training range, marked by vertical lines where a panel goes beyond it.
-    """
-    figure, axes = panels(columns=len(shown), width=3.8, height=2.9)
-    for ax, (title, of) in zip(axes, shown.items(), strict=True):
-        ax.fill_between(of.x1, of.low, of.high, color=TRAINED["color"], **BAND)
-        ax.plot(of.x1, of.target, **BOUND)
-        ax.plot(of.x1, of.median, **(TRAINED | {"markersize": 4.0}))
-        by_end = sorted(of.references.items(), key=lambda item: float(item[1][-1]))
-        for i, (name, values) in enumerate(by_end):  # the names apart, though the curves may end together
-            ax.plot(of.x1, values, **REFERENCE)
-            offset = 14.0 * (i - (len(by_end) - 1) / 2)
-            label(ax, of.x1[-1], values[-1], name, REFERENCE, xytext=(5, offset), va="center")
-        reach, height = float(of.x1.max()), 1.4 * float(np.abs(of.target).max())
-        if reach > 1.01 * inside:
-            for edge in (-inside, inside):
-                ax.axvline(edge, color="0.6", linewidth=0.9, linestyle=":")
-        ax.set(xlabel="first coordinate of the query", xlim=(-1.05 * reach, 1.5 * reach), ylim=(-height, height))
-        ax.set_title(title, fontsize=11)
-    axes[0].set_ylabel("answer")
-    return finish(figure)
 
 
 def errors_by_scale(
@@ -119,4 +81,29 @@ def residuals(by_depth: Mapping[int, Residuals]) -> Figure:
         ax.set(xscale="log", ylim=(-0.75, 1.1))
     outer_labels(axes, len(by_depth), r"eigenvalue $\lambda$ of $A^\top A/n$", r"residual $1 - g(\lambda)$")
     axes[0].legend(loc="lower left", fontsize=9, handletextpad=0.4, markerscale=1.6, frameon=False)
+    return finish(figure)
+
+
+def similarities(maps: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
+    """Return a panel a family of algorithms: the cosine between errors, a row a model, a column a degree.
+
+    ``maps`` has, by title, rows by name, and cosines by degree. The largest of each row is framed.
+    """
+    figure, axes = panels(columns=min(2, len(maps)), rows=-(-len(maps) // 2), width=4.3, height=3.6)
+    image = None
+    for ax, (title, rows) in zip(axes, maps.items(), strict=False):
+        degrees = list(next(iter(rows.values())))
+        values = np.array([[row[m] for m in degrees] for row in rows.values()])
+        image = ax.imshow(values, cmap=DIVERGING, vmin=-1.0, vmax=1.0, aspect="auto")
+        for i, best in enumerate(values.argmax(axis=1)):
+            ax.add_patch(Rectangle((best - 0.5, i - 0.5), 1.0, 1.0, fill=False, edgecolor="black", linewidth=1.4))
+        ax.set_xticks(range(len(degrees)), [str(m) for m in degrees], rotation=90, fontsize=8)
+        ax.set_yticks(range(len(rows)), list(rows), fontsize=9)
+        ax.grid(visible=False)
+        ax.set_title(title, fontsize=11)
+        ax.set_xlabel("degree")
+    for ax in axes[len(maps) :]:
+        ax.set_visible(False)
+    if image is not None:
+        figure.colorbar(image, ax=axes, shrink=0.6, label="cosine between errors")
     return finish(figure)
