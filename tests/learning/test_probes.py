@@ -130,6 +130,32 @@ def test_saturation_bound_holds_and_the_slope_is_the_limit(constant: bool) -> No
     torch.testing.assert_close(added[-1], added[-2], rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.parametrize(("layers", "heads", "scale"), [(1, 1, 1.0), (2, 1, 0.25), (3, 2, 0.5)])
+def test_saturation_bound_is_attained(layers: int, heads: int, scale: float) -> None:
+    """Where all tokens lie along one direction u, and all weights read and write along it."""
+    model = random_model(
+        layers=layers, width=16, heads=heads, layer_norm=1e-5, query_as_key=True, input_scale=scale, init=0.1
+    )
+    u = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat(8)  # as LayerNorm leaves it: mean 0, norm sqrt(width)
+    with torch.no_grad():
+        for weight in (model.embed, model.qkv, model.out):
+            weight.zero_()
+        model.embed[:, 0] = u
+        model.read_out.copy_(0.3 * u)
+        for head in range(heads):
+            first = 16 // heads * head
+            for part, size in enumerate((0.7, 0.5, 0.2)):
+                model.qkv[:, part, first] = size * (1.0 + head) * u
+            model.out[:, :, first] = 0.1 * u
+    p = prompts()
+    same = torch.zeros_like(p.x)
+    same[..., 0] = 50.0
+    asked = p._replace(x=same, x_query=same[:, 0])
+    with torch.no_grad():
+        added = model(asked) - asked.x_query @ probes.query_slope(model)
+    np.testing.assert_allclose(added.numpy(), probes.saturation_bound(model), rtol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
