@@ -75,6 +75,12 @@ def test_sizes_change_how_long_and_nothing_else(kind: str, layers: int) -> None:
     assert paper.config.validation == default.config.validation > smoke.config.validation
 
 
+@pytest.mark.parametrize("kind", RECIPES)
+def test_another_size_is_refused(kind: str) -> None:
+    with pytest.raises(ValueError, match="size = 'large': must be one of 'smoke', 'default', 'paper'"):
+        RECIPES[kind](2, 0, "large")
+
+
 @pytest.mark.parametrize("recipe", [recipes.linear_attention, recipes.layer_norm_attention])
 def test_the_setting_is_in_the_task_and_in_the_name(recipe: Any) -> None:
     run = recipe(2, 0, "default", False, 50.0, 0.25)

@@ -50,6 +50,7 @@ def test_standing(losses: list[float], word: str) -> None:
 @pytest.mark.parametrize("init", list(ev.INITS))
 def test_newton(init: str, ridge: float) -> None:
     p = prompts(noise=1.0)
+    assert sorted(ev.ORDERS) == [2, 3, 4]  # of the figures
     for order in ev.ORDERS:
         found = list(ev.newton_errors(p, 3, order, init, ridge))
         for step in range(4):

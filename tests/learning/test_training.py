@@ -62,18 +62,27 @@ def test_training_lowers_the_loss_and_leaves_a_complete_folder(tmp_path: Path) -
     assert {"generator", "optimiser.qkv.exp_avg", "optimiser.out.exp_avg_sq"} <= set(tensors(tmp_path, "last"))
 
 
-def test_the_best_is_kept_though_training_goes_on(whole: Path) -> None:
-    means = {int(row["step"]): float(row["validation_mean"]) for row in history(whole)}
+def test_the_best_is_kept_though_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    advance = training._Trainer.advance
+
+    def spoil(self: training._Trainer) -> float:
+        if self.step == 25:
+            with torch.no_grad():
+                self.model.get_parameter("qkv").mul_(30.0)
+        return advance(self)
+
+    monkeypatch.setattr(training._Trainer, "advance", spoil)
+    result = train(config(40), tmp_path)
+    means = {int(row["step"]): float(row["validation_mean"]) for row in history(tmp_path)}
     step = min(means, key=means.__getitem__)
-    assert 0 < step < 60, "else the best is the last or the first"
-    assert state(whole, "best")["step"] == step
-    assert state(whole, "best")["best"] == pytest.approx(means[step], rel=1e-5)
-    assert state(whole, "last")["best"] == state(whole, "best")["best"]
-    for name, tensor in tensors(whole, "weights").items():
-        assert torch.equal(tensor, tensors(whole, "best")[f"model.{name}"])
-    assert not torch.equal(tensors(whole, "weights")["qkv"], tensors(whole, "last")["model.qkv"])
-    stored = state(whole, "weights")
-    assert TrainingConfig.model_validate(stored, strict=False) == config()
+    assert 0 < step < 30, "spoilt"
+    assert result["step"] == state(tmp_path, "best")["step"] == step
+    assert result["best"] == state(tmp_path, "best")["best"] == state(tmp_path, "last")["best"]
+    assert result["best"] == pytest.approx(means[step], rel=1e-5)
+    for name, tensor in tensors(tmp_path, "weights").items():
+        assert torch.equal(tensor, tensors(tmp_path, "best")[f"model.{name}"])
+        assert not torch.equal(tensor, tensors(tmp_path, "last")[f"model.{name}"])
+    assert TrainingConfig.model_validate(state(tmp_path, "weights"), strict=False) == config(40)
 
 
 # the loop, written out
@@ -339,6 +348,25 @@ def test_divergence_goes_back_to_the_best_with_half_the_rate(tmp_path: Path, mon
     stream = generator(0, "training")
     assert len(seen) == 53 + 60 - good
     assert all(torch.equal(x, config().task.sample(stream, 8).x) for x in seen)
+
+
+@pytest.mark.parametrize(("bad", "restarts"), [(19, 0), (20, 2)])
+def test_only_failures_in_a_row_are_a_divergence(
+    bad: int, restarts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nineteen, a step that succeeds, and nineteen again are none."""
+    calls, gradient = 0, training._Trainer._gradient
+
+    def fail(self: training._Trainer, prompts: Prompts) -> tuple[float, bool]:
+        nonlocal calls
+        calls += 1
+        return gradient(self, prompts) if calls == bad + 1 or calls > 2 * bad + 1 else (float("nan"), False)
+
+    monkeypatch.setattr(training._Trainer, "_gradient", fail)
+    monkeypatch.setattr(training._Trainer, "_gradient_in_double", lambda self, prompts: (float("nan"), False))
+    result = train(config(), tmp_path)
+    assert len(result["restarts"]) == restarts
+    assert result["overflows"] == 2 * bad
 
 
 def test_hopeless_divergence_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
