@@ -164,6 +164,17 @@ def test_phase_one_decrease_by_hand() -> None:
     assert dn.phase_one_steps(5.0, 0.1, theta=0.1) > dn.phase_one_steps(5.0, 0.1)
 
 
+@pytest.mark.parametrize(
+    ("gap", "mu", "theta"), [(50.0, 0.1, 0.0), (50.0, 0.1, 0.05), (3.0, 2.0, 0.1), (400.0, 1e-3, 0.0)]
+)
+def test_phase_one_steps_by_stepping_down(gap: float, mu: float, theta: float) -> None:
+    count, left, least = 0, gap, 1 / 6 - np.log(7 / 6)
+    while left >= least:
+        left -= float(dn.phase_one_decrease(left, mu)) + theta + np.log1p(-theta)
+        count += 1
+    assert dn.phase_one_steps(gap, mu, theta) == count
+
+
 def test_exact_steps_lower_the_decrement_below_the_golden_section() -> None:
     lam = np.linspace(1e-6, dn.DECREASING_BELOW, 1000)
     assert np.all(np.asarray(dn.decrement_bound(lam)) <= lam * (1 + 1e-12))
