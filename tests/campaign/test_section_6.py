@@ -6,6 +6,7 @@ import csv
 import math
 from collections import defaultdict
 from functools import cache, partial
+from statistics import median
 
 import pytest
 import torch
@@ -14,9 +15,11 @@ from tfnewton.algorithms.logistic_regression import minimize
 from tfnewton.campaign import results
 from tfnewton.campaign.mechanism import Sample, measure
 from tfnewton.learning import evaluation as ev
+from tfnewton.learning import tuning
 from tfnewton.learning.models import LinearAttention
 from tfnewton.learning.probes import label_scaling
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticRegression, generator
+from tfnewton.theory.false_sample import coefficients, noise_loss, relative_loss
 
 Losses = dict[int, list[float]]  # of all seeds, by depth
 
@@ -254,3 +257,82 @@ def test_layer_norm_on_other_prompts(kappa: str, noise: str) -> None:
     assert model[1][0] > two[1][0]
     assert (model[4][0] < two[4][0]) == (kappa != "1")
     assert model[8][0] > two[8][0]
+
+
+@pytest.mark.parametrize("setting", [("10", "0"), ("5", "0"), ("50", "0"), ("10", "1"), ("50", "1")])
+def test_plateau_is_below_what_the_false_sample_loses_on_the_same_prompts(setting: tuple[str, str]) -> None:
+    """Sample beside sample: the row of the table, not the expectation, which on these prompts is five percent lower."""
+    name = "lsa-depth" if setting == ("10", "0") else "lsa-grid"
+    at = {"kappa": setting[0], "noise": setting[1]}
+    line = losses(name, "mean", method="false sample", variant="exact", **at)[0][0]
+    model = losses(name, "mean", method="LSA", variant="query in", **at)
+    assert all(0.8 * line < median(model[depth]) < line for depth in (4, 5, 6))
+    zero = losses(name, "mean", method="zero", **at)[0][0]
+    expected = relative_loss(50, 10) * zero + noise_loss(50, 10) * float(setting[1]) ** 2
+    assert 0.9 * line < expected < line
+
+
+def test_standings_that_chapter_9_prints() -> None:
+    """At one layer no model with the query in is ahead of order three from the printed start: it is behind it."""
+    printed = {p: newton(p, "R/lambda_max^2") for p in ev.ORDERS}
+    fast = {p: newton(p) for p in ev.ORDERS}
+
+    def standing(model: Losses, depth: int, rivals: dict[int, Losses]) -> str:
+        return ev.standing(model[depth], {p: of[depth][0] for p, of in rivals.items()})
+
+    assert [standing(QUERY_IN, depth, printed) for depth in range(1, 7)] == ["2-3", ">4", ">4", "3-4", "2-3", "2-3"]
+    assert [standing(QUERY_IN, depth, fast) for depth in range(1, 7)] == ["<2", "2-3", "2-3", "<2", "<2", "<2"]
+    assert {standing(QUERY_OUT, depth, fast) for depth in range(2, 7)} == {"2-3"}
+
+
+def test_tuned_gd_plus_plus_is_as_good_as_the_query_out_models_of_few_layers() -> None:
+    """On their own test prompts, and better than the model of five: a fixed polynomial without a Newton step."""
+    p = ev.fresh_prompts(LinearRegression(), 2048)
+    assert isinstance(p, LinearPrompts)
+    names = results.by_depth()["query out"]
+    ratios = []
+    for depth, scalars in enumerate(tuning.gradient_descent_plus_plus(LinearRegression(), 5), 1):
+        trained = ev.statistics(ev.squared_errors(results.load(names[depth])(p), p)).trimmed_mean
+        ratios.append(ev.statistics(ev.gradient_descent_plus_plus_errors(p, *scalars)).trimmed_mean / trained)
+    assert all(0.7 < ratio < 1.4 for ratio in ratios[:4])
+    assert ratios[4] < 0.8
+
+
+def test_conjugate_gradients_of_few_steps() -> None:
+    """Nearly a factor three a step, at kappa = 10."""
+    p = ev.fresh_prompts(LinearRegression(), 2048)
+    assert isinstance(p, LinearPrompts)
+    found = [ev.statistics(ev.conjugate_gradients_errors(p, step)).trimmed_mean for step in range(1, 7)]
+    assert found == pytest.approx([36.0, 10.7, 3.6, 1.24, 0.40, 0.105], rel=0.1)
+
+
+def test_more_examples_than_in_training_make_the_query_in_model_worse() -> None:
+    """As they make the false sample with a frozen constant; with the query out they do not."""
+    task = LinearRegression(n=200)
+    p = task.sample(generator(0, "examples"), 400)
+    few = p._replace(x=p.x[:, :50], y=p.y[:, :50])
+    zero = ev.statistics(ev.zero_errors(p)).trimmed_mean
+    (c,) = coefficients(50, 10)
+    names, loss = results.by_depth(), {}
+    for kind in ("query in", "query out"):
+        model = results.load(names[kind][4])
+        loss[kind] = [ev.statistics(ev.squared_errors(model(of), of)).trimmed_mean / zero for of in (few, p)]
+    frozen = ev.statistics(ev.false_sample(p, constant=c)).trimmed_mean / zero
+    best = ev.statistics(ev.false_sample(p)).trimmed_mean / zero
+    assert loss["query in"][1] > 3 * loss["query in"][0]
+    assert 0.5 * frozen < loss["query in"][1] < frozen
+    assert best < frozen / 50
+    assert loss["query out"][1] < loss["query out"][0]
+
+
+def test_one_covariance_decides_about_a_loss() -> None:
+    """Over few draws of a covariance that all prompts share, the losses change by far more than models differ."""
+    task, draws = LinearRegression(shared_covariance=True), generator(0, "covariances")
+    model = results.load(results.by_depth()["query in"][4])
+    losses_of: dict[str, list[float]] = {"model": [], "order 2": []}
+    for _ in range(10):
+        p = task.sample(draws, 300)
+        losses_of["model"].append(ev.squared_errors(model(p), p).mean().item())
+        *_, last = ev.newton_errors(p, 4, 2, "R/(lambda_max^2+lambda_min^2)")
+        losses_of["order 2"].append(last.mean().item())
+    assert all(max(of) > 3 * min(of) for of in losses_of.values())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from tfnewton.figures import style
 from tfnewton.figures.conditioning import Setting, losses_by_kappa, losses_by_setting, robustness
 
 REFERENCES = {"2": {0: 90.0, 1: 30.0, 2: 10.0, 3: 2.0, 4: 1e-9}, "descent": {1: 60.0, 2: 30.0, 3: 20.0, 4: 12.0}}
-SETTING = Setting({1: 50.0, 2: 8.0, 9: 0.1}, REFERENCES, {"best": 1.5})
+SETTING = Setting({1: [50.0], 2: [9.0, 8.0, 7.0], 9: [0.1]}, REFERENCES, {"best": 1.5})
 
 
 def visible(figure: Figure) -> list[Axes]:
@@ -31,7 +33,11 @@ def test_a_panel_a_setting_with_the_steps_up_to_the_depth() -> None:
     figure = losses_by_setting({"a": SETTING, "b": SETTING._replace(trained={}), "c": SETTING}, 4)
     first, second, third = visible(figure)
     assert [ax.get_title() for ax in (first, second, third)] == ["a", "b", "c"]
-    assert curves(first, style.TRAINED["color"]) == [{1.0: 50.0, 2.0: 8.0}]
+    line, *dots = curves(first, style.TRAINED["color"])
+    assert line == {1.0: 50.0, 2.0: 8.0}, "the medians of the seeds"
+    assert [len(of) for of in dots] == [1, 1]
+    runs = [np.asarray(of.get_ydata()).tolist() for of in first.lines if of.get_color() == style.TRAINED["color"]][1:]
+    assert runs == [[50.0], [9.0, 8.0, 7.0]], "a dot a seed"
     assert curves(first, style.REFERENCE["color"]) == [
         {1.0: 30.0, 2.0: 10.0, 3.0: 2.0, 4.0: 1e-9},
         {1.0: 60.0, 2.0: 30.0, 3.0: 20.0, 4.0: 12.0},
@@ -51,17 +57,23 @@ def test_names_stand_where_the_curves_are_in_sight_and_apart() -> None:
     (ax,) = visible(losses_by_setting({"a": SETTING}, 4))
     assert texts(ax)["2"] == (3.0, 2.0)
     assert texts(ax)["descent"] == (4.0, 12.0)
-    flat = Setting({1: 3.0}, {"2": {1: 3.0, 2: 1.0, 3: 1.0}}, {})  # at its floor from step 2 on
+    flat = Setting({1: [3.0]}, {"2": {1: 3.0, 2: 1.0, 3: 1.0}}, {})  # at its floor from step 2 on
     (ax,) = visible(losses_by_setting({"a": flat}, 3))
     assert texts(ax)["2"] == (1.0, 3.0)
 
 
 def test_losses_by_kappa_name_trained_models_on_the_left_and_algorithms_on_the_right() -> None:
-    group = {"LSA": {5.0: 0.3, 50.0: 0.2}, "LSA+LN": {10.0: 0.1}, "order 2": {1.0: 1e-9, 10.0: 0.01, 100.0: 0.2}}
+    group: Any = {
+        "LSA": {5.0: [0.3], 50.0: [0.4, 0.2, 0.1]},
+        "LSA+LN": {10.0: [0.1]},
+        "order 2": {1.0: 1e-9, 10.0: 0.01, 100.0: 0.2},
+    }
     first, second = visible(losses_by_kappa({"two": group, "four": {"LSA": {}, "order 2": {100.0: 0.5}}}))
     named = texts(first)
     assert named == {"LSA": (5.0, 0.3), "LSA+LN": (10.0, 0.1), "order 2": (100.0, 0.2)}
-    assert curves(first, style.TRAINED["color"]) == [{5.0: 0.3, 50.0: 0.2}, {10.0: 0.1}]
+    drawn = curves(first, style.TRAINED["color"])
+    assert {5.0: 0.3, 50.0: 0.2} in drawn, "the medians of the seeds"
+    assert {10.0: 0.1} in drawn
     assert curves(first, style.REFERENCE["color"]) == [{10.0: 0.01, 100.0: 0.2}], "what is below the figure is left out"
     assert set(texts(second)) == {"order 2"}
     assert (first.get_xscale(), first.get_yscale()) == ("log", "log")

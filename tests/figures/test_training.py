@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 
+from tests.helpers.legible import faults
 from tests.helpers.tries import tries
 from tfnewton.figures import style
 from tfnewton.figures.style import BOUND, REFERENCE, TRAINED, runs_by_depth
-from tfnewton.figures.training import losses_by_depth, plateau, shrinkage
+from tfnewton.figures.training import losses_by_depth, losses_by_examples, plateau, rivals_by_depth, shrinkage
 
 RUNS = {2: [3.0, 5.0, 4.0], 1: [40.0, 30.0, 60.0], 4: [0.5]}
 
@@ -129,3 +130,48 @@ def test_a_band_is_paler_than_its_line() -> None:
     (band,) = ax.collections
     assert tuple(np.asarray(band.get_facecolor())[0]) == pytest.approx(to_rgba(TRAINED["color"], 0.2))
     style.finish(figure)
+
+
+LOSSES = {"query in": {1: 60.0, 2: 10.0}, "query out": {1: 61.0, 2: 0.5}}
+
+
+def curves_of(ax: Axes, color: str) -> list[dict[float, float]]:
+    return [dict(zip(*map(np.asarray, line.get_data()), strict=True)) for line in ax.lines if line.get_color() == color]
+
+
+def heights(ax: Axes) -> dict[str, float]:
+    return {text.get_text(): float(text.xy[1]) for text in ax.texts}  # type: ignore[attr-defined]
+
+
+def test_rivals_share_limits_and_names_stand_at_the_height_of_ends() -> None:
+    groups = {"fixed": {"GD++": {1: 61.0, 2: 0.4}}, "told": {"CG": {1: 37.0, 2: 1e-9}, "order 2": {1: 29.0, 2: 1e-8}}}
+    figure = rivals_by_depth(LOSSES, groups)
+    left, right = figure.axes
+    assert left.get_ylim() == right.get_ylim()
+    low, high = np.log(left.get_ylim())
+    assert heights(left)["query in"] == pytest.approx((np.log(10.0) - low) / (high - low))
+    assert heights(right)["CG"] < heights(right)["order 2"] < 0.2, "below the figure, in the order of their losses"
+    assert curves_of(right, style.REFERENCE["color"]) == [{1.0: 37.0, 2.0: 1e-9}, {1.0: 29.0, 2.0: 1e-8}]
+    assert len(curves_of(left, style.TRAINED["color"])) == 2
+    assert faults(figure) == []
+
+
+@pytest.mark.parametrize("loss", [0.0, 1e-12, 1.0, 1e30, float("inf")])
+def test_names_keep_apart_whatever_the_losses(loss: float) -> None:
+    groups = {"told": {name: {1: 30.0, 2: loss} for name in ("CG", "Chebyshev", "order 2", "order 3", "GD++")}}
+    figure = rivals_by_depth({"query in": {1: 60.0, 2: loss}, "LayerNorm": {1: 50.0, 2: 3.0}}, groups)
+    placed = sorted(heights(figure.axes[0]).values())
+    assert min(np.diff(placed)) > 0.059
+    assert placed[-1] <= 1.0
+    assert faults(figure) == []
+
+
+def test_losses_by_examples() -> None:
+    trained = {"query in": {10: 0.6, 50: 0.01, 200: 0.03}, "query out": {10: 1e18, 50: 1e-4, 200: 1e-5}}
+    figure = losses_by_examples(trained, {"c frozen": {10: 0.8, 50: 0.01, 200: 0.04}}, 50)
+    (ax,) = figure.axes
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["10", "50", "200"]
+    assert curves_of(ax, "black") == [{50: 1}]
+    assert {10.0: 0.6, 50.0: 0.01, 200.0: 0.03} in curves_of(ax, style.TRAINED["color"])
+    assert ax.get_ylim()[1] < 1e3, "what runs away leaves the figure"
+    assert faults(figure) == []

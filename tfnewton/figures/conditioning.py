@@ -107,7 +107,9 @@ def _by_kappa(ax: Axes, name: str, curve: Mapping[float, np.ndarray], marker: st
         ax.plot(list(middle), list(middle.values()), **style)
     # trained ones are named on the left, where there is no other name
     end, side = (min(middle), (-6, "right")) if trained else (max(middle), (6, "left"))
-    label(ax, end, middle[end], name, style, xytext=(side[0], 0), ha=side[1], va="center", fontsize=9)
+    ground: Any = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
+    place: Any = {"xytext": (side[0], 0), "ha": side[1], "va": "center", "fontsize": 9, "bbox": ground}
+    label(ax, end, middle[end], name, style, **place)
 
 
 def _power_of_ten(value: float) -> bool:

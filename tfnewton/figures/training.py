@@ -26,7 +26,7 @@ _STYLES: dict[str, dict[str, Any]] = {  # of trained models, by the name that ta
 _GROUND: dict[str, Any] = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}}
 _ABOVE: dict[str, Any] = {"xytext": (6, 4), "va": "bottom", **_GROUND}
 _OVER: dict[str, Any] = {"xytext": (0, 7), "va": "bottom", "ha": "right"}
-_SIDES = {"query in": _ABOVE, "query out": _ABOVE, "LayerNorm": _OVER}
+_SIDES = {"query in": _ABOVE, "query out": _ABOVE, "LayerNorm": _OVER | _GROUND}
 _CENTRED: dict[str, Any] = {"xytext": (0, 8), "va": "bottom", "ha": "center", **_GROUND}
 _LINE = 0.06  # of the height of a panel: a line of words
 _CEILING = 1e3  # over the median loss: what runs away leaves the figure
@@ -62,9 +62,11 @@ def rivals_by_depth(trained: Mapping[str, Curve], groups: Mapping[str, Mapping[s
     ``trained`` has losses by "query in", "query out" or "LayerNorm". Names stand at the right, at the ends of curves.
     """
     figure, axes = panels(columns=len(groups), width=4.3, height=3.6, sharey=True)
+    limits = _limits([*trained.values(), *(curve for of in groups.values() for curve in of.values())])
     for ax, (title, algorithms) in zip(axes, groups.items(), strict=True):
-        _curves(ax, trained, algorithms, "layers or steps")
+        _curves(ax, trained, algorithms, limits)
         ax.set_title(title, fontsize=11)
+        ax.set_xlabel("layers or steps")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[0].set_ylabel("trimmed mean of squared errors")
     return finish(figure)
@@ -77,43 +79,53 @@ def losses_by_examples(trained: Mapping[str, Curve], references: Mapping[str, Cu
     """
     figure, (ax,) = panels(width=6.4, height=4.0)
     ax.axvline(examples, **BOUND)
-    _curves(ax, trained, references, "examples in the prompt")
+    _curves(ax, trained, references, _limits([*trained.values(), *references.values()]))
     sizes = sorted({size for curve in trained.values() for size in curve})
     ax.set_xscale("log")
     ax.set_xticks(sizes, [str(size) for size in sizes])
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_ylabel("loss / loss of zero, trimmed means")
+    ax.set(xlabel="examples in the prompt", ylabel="loss / loss of zero, trimmed means")
     return finish(figure)
 
 
-def _curves(ax: Axes, trained: Mapping[str, Curve], references: Mapping[str, Curve], below: str) -> None:
-    """Draw curves within a reach of ten decades, and their names at the right, no two on one another."""
-    drawn = [(name, of, REFERENCE) for name, of in references.items()]
-    drawn += [(name, of, _STYLES[name]) for name, of in trained.items()]
-    losses = [loss for _, of, _ in drawn for loss in of.values() if np.isfinite(loss)]
-    low, high = max(_FLOOR, 0.5 * min(losses)), min(2.0 * max(losses), _CEILING * max(_FLOOR, float(np.median(losses))))
-    heights = {}
-    for name, of, style in drawn:
-        steps = sorted(of)
-        ax.plot(steps, [of[step] for step in steps], **style)
-        heights[name] = float(np.log(np.clip(of[steps[-1]], low, high) / low) / np.log(high / low))
-    ax.set(yscale="log", ylim=(low, high), xlabel=below)
-    styles = {name: style for name, _, style in drawn}
-    for name, height in _apart(heights).items():
+def _limits(curves: Sequence[Curve]) -> tuple[float, float]:
+    """Return what a figure shows of losses: from the least to the largest, but for roundoff and what runs away."""
+    losses = [loss for curve in curves for loss in curve.values() if np.isfinite(loss)]
+    middle = max(_FLOOR, float(np.median(losses)))
+    return max(_FLOOR, 0.5 * min(losses)), min(2.0 * max(losses), _CEILING * middle)
+
+
+def _curves(
+    ax: Axes, trained: Mapping[str, Curve], references: Mapping[str, Curve], limits: tuple[float, float]
+) -> None:
+    """Draw curves on a logarithmic axis, and their names at the right, no two on one another."""
+    ends = {}
+    for name, curve in {**references, **trained}.items():
+        steps = sorted(curve)
+        ax.plot(steps, [curve[step] for step in steps], **_style(name, trained))
+        ends[name] = curve[steps[-1]]
+    ax.set(yscale="log", ylim=limits)
+    low, high = np.log(limits)
+    heights = {name: float((np.log(np.clip(ends[name], *limits)) - low) / (high - low)) for name in ends}
+    order = sorted(heights, key=lambda name: (heights[name], ends[name]))
+    for name, height in zip(order, _apart([heights[name] for name in order]), strict=True):
         place: Any = {"xycoords": "axes fraction", "ha": "left", "va": "center", "xytext": (4, 0)}
-        label(ax, 1.0, height, name, styles[name], annotation_clip=False, **place)
+        label(ax, 1.0, height, name, _style(name, trained), annotation_clip=False, **place)
 
 
-def _apart(heights: Mapping[str, float]) -> dict[str, float]:
-    """Return heights in [0, 1] in the same order, and far enough from one another for a line of words."""
-    names = sorted(heights, key=heights.__getitem__)
-    places = [heights[name] for name in names]
+def _style(name: str, trained: Mapping[str, Curve]) -> dict[str, Any]:
+    return _STYLES[name] if name in trained else REFERENCE
+
+
+def _apart(heights: Sequence[float]) -> list[float]:
+    """Return ascending heights in [0, 1] moved so far apart that a line of words fits between."""
+    places = list(heights)
     for i in range(1, len(places)):
         places[i] = max(places[i], places[i - 1] + _LINE)
     places[-1] = min(places[-1], 1.0)
     for i in reversed(range(len(places) - 1)):
         places[i] = min(places[i], places[i + 1] - _LINE)
-    return dict(zip(names, places, strict=True))
+    return places
 
 
 def plateau(trained: Mapping[str, Mapping[str, Runs]], lines: Mapping[str, Mapping[str, float]]) -> Figure:
@@ -165,10 +177,11 @@ def shrinkage(leverage: np.ndarray, ratios: Mapping[str, np.ndarray], constant: 
 
 def _end(curve: Curve) -> tuple[float, float]:
     """Return where ``curve`` ends, or where it leaves the figure: straight lines, on a logarithmic axis."""
-    for (before, high), (after, low) in pairwise(sorted(curve.items())):
+    points = sorted(curve.items())
+    for (before, high), (after, low) in pairwise(points):
         if low < _FLOOR:
             return before + (after - before) * float(np.log(high / _FLOOR) / np.log(high / low)), _FLOOR
-    return after, low
+    return points[-1]
 
 
 def _name(ax: Axes, runs: Runs, name: str) -> None:
