@@ -149,21 +149,22 @@ def test_optimal_start_has_the_least_residual() -> None:
 
 def test_in_float32_the_optimal_start_is_at_the_edge_of_the_basin() -> None:
     """u kappa^2 = 12: rounding moves the eigenvalue -1 + 2/kappa^2 of the residual below minus one."""
-    left = []
+
+    def left(A: np.ndarray, init: str) -> float:
+        try:
+            X = np.asarray(newton_schulz(A, 36, X0=initial(A, init)), dtype=float)
+        except ValueError:  # beyond the range of float32
+            return np.inf
+        return float(np.linalg.norm(np.eye(8) - A @ X, 2))
+
+    outside = 0
     for seed in range(6):
         A = random_matrix(8, 1e4, seed).astype(np.float32)
         for init in ("spectral", "norms"):
-            X = newton_schulz(A, 36, X0=initial(A, init)).astype(float)
-            assert np.linalg.norm(np.eye(8) - A @ X, 2) < 8 * 1e4 * np.finfo(np.float32).eps
-        try:
-            X = newton_schulz(A, 36, X0=initial(A, "optimal")).astype(float)
-            left.append(np.linalg.norm(np.eye(8) - A @ X, 2))
-        except ValueError:  # beyond the range of float32
-            left.append(np.inf)
-        A = A.astype(float)
-        X = newton_schulz(A, 36, X0=initial(A, "optimal"))
-        assert np.linalg.norm(np.eye(8) - A @ X, 2) < 1e-9
-    assert sum(r > 1.0 for r in left) >= 3
+            assert left(A, init) < 8 * 1e4 * np.finfo(np.float32).eps
+        outside += left(A, "optimal") > 1.0
+        assert left(A.astype(float), "optimal") < 1e-9
+    assert outside >= 3
 
 
 def test_iterates_begin_with_the_start_and_end_with_the_result() -> None:

@@ -80,8 +80,8 @@ def products(matrices: Mapping[str, Array]) -> Figure:
     if any(M.ndim != 2 for M in drawn.values()):
         raise ValueError("matrices are batched: give single ones")
     largest = max(1.0, *(float(np.abs(M).max()) for M in drawn.values()))
-    ends = {"vmin": -1.2 * largest, "vmax": 1.2 * largest}
-    norm = Normalize(**ends) if largest < 10.0 else SymLogNorm(linthresh=1.0, **ends)  # an identity stays in sight
+    end = 1.2 * largest  # an identity stays in sight of large entries
+    norm = Normalize(-end, end) if largest < 10.0 else SymLogNorm(linthresh=1.0, vmin=-end, vmax=end)
     figure, axes = panels(len(drawn), width=3.1 if len(drawn) > 1 else 2.6, height=2.9)
     for ax, (name, M) in zip(axes, drawn.items(), strict=True):
         ax.imshow(M, norm=norm, cmap=DIVERGING, interpolation="nearest")

@@ -160,7 +160,7 @@ def _condition_numbers(ax: Axes, kappas: Sequence[float]) -> None:
 def _at_the_end(ax: Axes, x: float, named: Mapping[str, tuple[float, str]]) -> None:
     """Write each name beside the end of its curve at x, given its height and colour, and no two on one another."""
     low, high = (ax.transData.transform((x, y))[1] for y in ax.get_ylim())
-    tall = ax.get_position().height * ax.figure.get_figheight() * 72.0  # of the panel, in points
+    tall = ax.get_window_extent().height * 72.0 / ax.figure.dpi  # of the panel, in points
     end = -math.inf
     for name, (y, colour) in sorted(named.items(), key=lambda item: item[1][0]):
         at = (ax.transData.transform((x, y))[1] - low) / (high - low) * tall
