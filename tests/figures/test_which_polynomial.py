@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from matplotlib.axes import Axes
 
 from tests.helpers.legible import faults
@@ -32,6 +33,19 @@ def test_errors_by_scale_are_hollow_with_the_query_out() -> None:
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
     assert ax.get_ylim() == (1e-4, 10.0)
     assert texts(ax) == ["order 2", "LayerNorm", "1", "2 layers"]
+
+
+@pytest.mark.parametrize("value", [0.5, 1e-9, 3e40])
+def test_names_of_errors_by_scale_are_in_the_panel_and_apart(value: float) -> None:
+    """Six curves that start together, and three that end together, wherever that is."""
+    curve = {5.0: value, 50.0: 0.1, 250.0: value}
+    query_out = {f"{L} layers": curve for L in range(1, 7)}
+    references = {"order 2": curve, "order 3": {x: 1.01 * y for x, y in curve.items()}}
+    figure = figures.errors_by_scale(query_out, {"LayerNorm": curve}, references)
+    assert faults(figure) == []
+    heights = {text.get_text(): text.xy[1] for text in figure.axes[0].texts}  # type: ignore[attr-defined]
+    assert all(1e-4 < height < 10.0 for height in heights.values())
+    assert heights["order 2"] < heights["order 3"]
 
 
 def test_residuals_draw_dots_by_group_newton_and_the_best_polynomial() -> None:

@@ -46,6 +46,22 @@ def test_powers_are_what_the_algorithms_leave(seed: int, steps: int) -> None:
     np.testing.assert_allclose(ev.gradient_descent_errors(p, steps), squares, rtol=1e-6, atol=1e-12)
 
 
+@given(seed=st.integers(0, 1000), degree=st.integers(1, 12))
+@settings(deadline=None, max_examples=tries(20))
+def test_chebyshev_is_the_polynomial_of_numpy_and_largest_at_the_ends(seed: int, degree: int) -> None:
+    random = np.random.default_rng(seed)
+    values = np.sort(random.uniform(0.5, 20.0, (3, 200)), axis=1)
+    found = rs.chebyshev(values, degree)
+    for row, r in zip(values, found, strict=True):
+        T = np.polynomial.Chebyshev.basis(degree, domain=[row[0], row[-1]])
+        np.testing.assert_allclose(r, T(row) / T(0.0), atol=1e-9)
+        assert np.abs(r).max() == pytest.approx(abs(1.0 / T(0.0)))
+
+
+def test_chebyshev_of_a_spectrum_of_one_point_leaves_next_to_nothing() -> None:
+    assert np.abs(rs.chebyshev(np.full((1, 3), 2.0), 2)).max() < 1e-20
+
+
 def test_within_keeps_prompts_by_their_largest_eigenvalue() -> None:
     p = prompts(count=200)
     largest = np.array([np.linalg.eigvalsh(x.T @ x / 9)[-1] for x in p.x.numpy()])
@@ -113,6 +129,7 @@ def test_similarity_is_the_cosine() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: rs.chebyshev(np.ones((1, 2)), 0), "degree = 0: must be at least 1"),
         (lambda: rs.power(np.ones((1, 2)), -1), "exponent = -1: must be at least 0"),
         (lambda: rs.within(prompts(), 0.0), "reach = 0.0: must be"),
         (lambda: rs.unexplained(np.ones(3), np.ones(3), np.ones(3), 0), "bins = 0: must be at least 1"),

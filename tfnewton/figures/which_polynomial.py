@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ _GROUPS: tuple[dict[str, Any], ...] = (  # dark to light with distinct markers, 
     {"color": "#D55E00", "marker": "s"},
     {"color": "#FDAE6B", "marker": "^"},
 )
+_CEILING = 10.0  # of relative errors that are drawn
 _DOTS = 150  # of a group in a panel; more hide one another
 
 
@@ -40,24 +42,38 @@ def errors_by_scale(
 ) -> Figure:
     """Return relative errors against the largest eigenvalue to which the same prompts are scaled, log-log.
 
-    Curves by name, trained models with the query out hollow; what is above 10 or below ``floor`` leaves the panel.
+    Curves by name, trained models with the query out hollow; what is above 10 or below ``floor`` leaves the panel, its
+    name does not.
     """
     figure, (ax,) = panels(width=5.2, height=3.7)
-    for name, curve in references.items():
-        ax.plot(list(curve), list(curve.values()), **REFERENCE)
-        label(ax, max(curve), curve[max(curve)], name, REFERENCE, xytext=(5, 0), va="center")
-    for name, curve in others.items():
-        ax.plot(list(curve), list(curve.values()), **TRAINED)
-        label(ax, max(curve), curve[max(curve)], name, TRAINED, xytext=(5, -6), va="center")
-    for i, (name, curve) in enumerate(query_out.items()):
-        ax.plot(list(curve), list(curve.values()), **(TRAINED | {"markerfacecolor": "white"}))
-        offset = (-7, 5 if i == 0 else 0)  # the first two curves start close together
-        label(ax, min(curve), curve[min(curve)], name, TRAINED, xytext=offset, ha="right", va="center")
-    ends = [curve for group in (query_out, others, references) for curve in group.values()]
-    ax.set(xscale="log", yscale="log", ylim=(floor, 10.0))
+    styled = [(references, REFERENCE), (others, TRAINED), (query_out, TRAINED | {"markerfacecolor": "white"})]
+    for group, style in styled:
+        for curve in group.values():
+            ax.plot(list(curve), list(curve.values()), **style)
+    right = {name: curve for group in (references, others) for name, curve in group.items()}
+    for name, at in _apart({name: curve[max(curve)] for name, curve in right.items()}, floor).items():
+        style = REFERENCE if name in references else TRAINED
+        label(ax, max(right[name]), at, name, style, xytext=(5, 0), va="center")
+    for name, at in _apart({name: curve[min(curve)] for name, curve in query_out.items()}, floor).items():
+        label(ax, min(query_out[name]), at, name, TRAINED, xytext=(-7, 0), ha="right", va="center")
+    ends = [curve for group in (query_out, right) for curve in group.values()]
+    ax.set(xscale="log", yscale="log", ylim=(floor, _CEILING))
     ax.set_xlim(0.4 * min(map(min, ends)), 3.2 * max(map(max, ends)))
     ax.set(xlabel=r"largest eigenvalue $\lambda_{\max}$ of the prompt", ylabel="median relative error")
     return finish(figure)
+
+
+def _apart(values: Mapping[str, float], floor: float) -> dict[str, float]:
+    """Return where to write the names of ``values``: in their order, in the panel, and no two on one another."""
+    gap, top = 0.32, math.log10(_CEILING) - 0.15  # in decades
+    heights: dict[str, float] = {}
+    last = math.log10(floor) + 0.15 - gap
+    for name in sorted(values, key=values.__getitem__):
+        heights[name] = last = max(last + gap, min(math.log10(max(values[name], floor)), top))
+    for name in reversed(heights):  # from the top down
+        heights[name] = min(heights[name], top)
+        top = heights[name] - gap
+    return {name: 10.0**height for name, height in heights.items()}
 
 
 def residuals(by_depth: Mapping[int, Residuals]) -> Figure:

@@ -23,6 +23,7 @@ __all__ = [
     "Parts",
     "Residual",
     "best_fixed",
+    "chebyshev",
     "error",
     "parts",
     "power",
@@ -69,6 +70,21 @@ def power(eigenvalues: np.ndarray, exponent: int) -> np.ndarray:
     integer("exponent", exponent, minimum=0)
     base: np.ndarray = 1.0 - eigenvalues / eigenvalues[:, -1:]
     return base**exponent
+
+
+def chebyshev(eigenvalues: np.ndarray, degree: int) -> np.ndarray:
+    """Return the residuals, (B, d), of the polynomial of ``degree`` that keeps the largest one of each prompt small.
+
+    It is told the ends of each spectrum, the first and the last of ``eigenvalues``, which ascend; no polynomial of this
+    degree has a smaller largest residual on the interval between them. Of a single point it leaves next to nothing.
+    """
+    integer("degree", degree, minimum=1)
+    least, top = eigenvalues[:, :1], eigenvalues[:, -1:]
+    width = np.maximum(top - least, 1e-12 * top)
+    at = np.clip((top + least - 2.0 * eigenvalues) / width, -1.0, 1.0)
+    size = np.minimum(degree * np.arccosh((top + least) / width), 700.0)  # T_degree at 0 is its hyperbolic cosine
+    residuals: np.ndarray = np.cos(degree * np.arccos(at)) / np.cosh(size)
+    return residuals
 
 
 def training_eigenvalues(count: int = 3000, reach: float = REACH) -> np.ndarray:
