@@ -54,3 +54,37 @@ def test_survivors_in_the_table_have_a_reason_and_the_others_the_test_that_notic
         assert (of.result == "survived") == (of.by == "")
         if of.result == "survived":
             assert of.reason, f"{of.module}: {of.before} -> {of.after}: equivalent, or which test notices it now?"
+
+
+def test_a_killed_run_goes_on_and_survivors_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = {mutants.Mutant("tfnewton/theory/width.py", f"x = {i}", "x = 9", 0): f"x = 9  # {i}" for i in range(3)}
+    seen: list[str] = []
+
+    def copied(to: Path) -> None:
+        (to / "tfnewton" / "theory").mkdir(parents=True)
+        (to / "tfnewton" / "theory" / "width.py").write_text("whole")
+
+    def first_failure(copy: Path, tests: str) -> str:
+        source = (copy / "tfnewton" / "theory" / "width.py").read_text()
+        if tests == "tests":
+            seen.append(source)
+            if source == "x = 9  # 1" and seen.count(source) == 1:
+                raise KeyboardInterrupt
+        return "tests/test_it.py::test_it" if source == "x = 9  # 2" else ""
+
+    monkeypatch.setattr(mutants, "TABLE", tmp_path / "mutants.csv")
+    monkeypatch.setattr(mutants, "sample", lambda count, seed: chosen)
+    monkeypatch.setattr(mutants, "copy_of_the_project", copied)
+    monkeypatch.setattr(mutants, "first_failure", first_failure)
+    with pytest.raises(KeyboardInterrupt):
+        mutants.run(3, 0, again=False)
+    assert [of.result for of in mutants.read()] == ["survived"]
+    mutants.run(3, 0, again=False)
+    assert [(of.before, of.result) for of in mutants.read()] == [
+        ("x = 0", "survived"),
+        ("x = 1", "survived"),
+        ("x = 2", "noticed"),
+    ]
+    assert seen == ["whole", "x = 9  # 0", "x = 9  # 1", "whole", "x = 9  # 1"], "only what was left, after the whole"
+    mutants.run(3, 0, again=True)
+    assert seen[5:] == ["whole", "x = 9  # 0", "x = 9  # 1"]
