@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfnewton.checks import integer, real
-from tfnewton.model.layers import attention
+from tfnewton.model.layers import Layer, attention
 from tfnewton.model.layout import Layout, stack
 from tfnewton.model.packing import Input, Output, Packing, StepBound
 from tfnewton.model.transformer import Transformer
@@ -51,10 +51,7 @@ def least_squares(d: int, steps: int, step_size: float, ridge: float = 0.0) -> T
         out.add(y @ A_T.T @ I),
         label=f"R <- {gram}, X <- eps R, out <- y^T A",
     )
-    # The last step rounds X R, so that X_T is off by D X_T. Read from the left this is D w, of size u kappa(R) |w|;
-    # from the right, as y^T A X_T, it is w^T R D X_T. With the minus sign on the value each head is a product of its
-    # own, and X R comes first for every n >= d; heads that share values may be summed before X is multiplied to them.
-    newton = attention(layout, X.add(-X @ R.T @ X), X.add(X @ I.T @ I), label="X <- 2X - X R X")
+    newton = _newton(layout)
     weights = attention(layout, out.add(-out @ I.T @ I), out.add(out @ X.T @ I), label="out <- out X^T")
     predict = attention(
         layout,
@@ -110,6 +107,14 @@ def gradient_descent(d: int, steps: int, learning_rate: float) -> Transformer:
         outputs=(Output(name="w", shape=("d",), block="w", place="column"),),
     )
     return Transformer(layout, [layer] * steps, packing)
+
+
+def _newton(layout: Layout) -> Layer:
+    # The last step rounds X R, so that X_T is off by D X_T. Read from the left this is D w, of size u kappa(R) |w|;
+    # from the right, as y^T A X_T, it is w^T R D X_T. With the minus sign on the value each head is a product of its
+    # own, and X R comes first for every n >= d; heads that share values may be summed before X is multiplied to them.
+    X, R, I, *_ = layout.blocks  # noqa: E741
+    return attention(layout, X.add(-X @ R.T @ X), X.add(X @ I.T @ I), label="X <- 2X - X R X")
 
 
 def _examples(step: StepBound) -> tuple[Input, Input]:
