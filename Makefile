@@ -10,13 +10,14 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help book test test-quick test-long notebooks bench clean chromium
+.PHONY: help book test test-quick test-long mutants notebooks bench clean chromium
 
 help:
 	@echo "make book        build the book into _build/html"
 	@echo "make test        check everything once: style, types, imports, package, notebooks, book, browser"
 	@echo "make test-quick  the unit tests alone"
 	@echo "make test-long   the repetitions: kills by the dozen, every experiment, many more of every random case"
+	@echo "make mutants     try whether the quick tests notice small faults; hours, and goes on where it was stopped"
 	@echo "make notebooks   run every chapter again, in place"
 	@echo "make bench       print the benchmark table"
 	@echo "make clean       remove what was built (.venv stays)"
@@ -38,6 +39,9 @@ test-quick: .venv/test
 test-long: .venv/test
 	TIMES_AS_MANY_CASES=10 $(PYTEST) -m "long or hypothesis" tests
 
+mutants: .venv/mutants
+	$(BIN)/python -m benchmarks.mutants
+
 notebooks: .venv/book
 	$(BIN)/python notebooks/execute.py
 
@@ -56,6 +60,6 @@ chromium:
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
-.venv/book .venv/test: .venv/%: pyproject.toml constraints.txt | .venv/bin/python
+.venv/book .venv/test .venv/mutants: .venv/%: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$*]'
-	touch .venv/book $@ # the test extra holds the book's
+	touch .venv/book $@ # the other extras hold the book's

@@ -16,7 +16,7 @@ from tfnewton.approximation.knots import approximate, interpolate, product, widt
 from tfnewton.approximation.units import PiecewiseLinear
 from tfnewton.constructions.inversion import newton_schulz
 from tfnewton.constructions.linear_regression import gradient_descent, least_squares
-from tfnewton.constructions.logistic_regression import budget_for, damped_newton, largest_iterate, predict, scale_rows
+from tfnewton.constructions.logistic_regression import budget_for, damped_newton, predict, scale_rows
 from tfnewton.model.attention import AttentionOptions
 from tfnewton.model.layout import Layout
 from tfnewton.theory.error_budget import error_budget
@@ -162,10 +162,13 @@ def test_numbers_beyond_float_are_limits_and_no_error() -> None:
     assert printed_relu_width(3, 0.1, 0.01) == pytest.approx(3 * 1.1**8 / (1e-8 * 1e-10), rel=1e-12)
 
 
-def test_an_error_as_large_as_the_iterates_is_the_largest() -> None:
-    error_budget(2, 0.1, largest_iterate(0.1), radius=largest_iterate(0.1))
+def test_the_largest_errors() -> None:
+    error_budget(2, 0.1, 3.0, radius=3.0)
     with pytest.raises(ValueError, match="error"):
-        error_budget(2, 0.1, 1.01 * largest_iterate(0.1), radius=largest_iterate(0.1))
+        error_budget(2, 0.1, 3.03, radius=3.0)
+    damped_newton(2, 3, 0.1, error=1.99)
+    with pytest.raises(ValueError, match=r"error = 2\.0: must be a finite number and at least 0 and below 2"):
+        damped_newton(2, 3, 0.1, error=2.0)
 
 
 def test_knots_that_coincide_in_single_precision() -> None:

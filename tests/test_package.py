@@ -25,7 +25,7 @@ FOLDERS = [
     *("algorithms", "approximation", "campaign", "constructions", "figures"),
     *("learning", "model", "rerun", "theory"),
 ]
-GROUND = ["checks", "files", "scaling"]
+GROUND = ["checks", "damping", "files", "scaling"]
 NOTEBOOK_TOOLS = {
     "IPython",
     "ipykernel",

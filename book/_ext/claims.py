@@ -79,7 +79,11 @@ class Summary(RecordDirective):
 
     def run(self) -> list[nodes.Node]:
         counts = Counter(entry["standing"] for entry in self.entries())
-        rows = [nodes.row("", self.cell(badge(name)), self.cell(str(counts[name]))) for name in self.standings]
+        unknown = sorted(set(counts) - set(self.standings))
+        if unknown:
+            raise self.error(f"{self.file} has the standings {unknown}: must be among {list(self.standings)}")
+        shown = {badge(name): counts[name] for name in self.standings} | {"all": counts.total()}
+        rows = [nodes.row("", self.cell(name), self.cell(str(count))) for name, count in shown.items()]
         return [self.table(["Standing", self.counted], [70, 30], rows)]
 
 

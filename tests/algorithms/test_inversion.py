@@ -147,6 +147,26 @@ def test_optimal_start_has_the_least_residual() -> None:
         assert np.linalg.norm(np.eye(5) - factor * A @ initial(A, "optimal"), 2) > best
 
 
+def test_in_float32_the_optimal_start_is_at_the_edge_of_the_basin() -> None:
+    """u kappa^2 = 12: rounding moves the eigenvalue -1 + 2/kappa^2 of the residual below minus one."""
+
+    def left(A: np.ndarray, init: str) -> float:
+        try:
+            X = np.asarray(newton_schulz(A, 36, X0=initial(A, init)), dtype=float)
+        except ValueError:  # beyond the range of float32
+            return np.inf
+        return float(np.linalg.norm(np.eye(8) - A @ X, 2))
+
+    outside = 0
+    for seed in range(6):
+        A = random_matrix(8, 1e4, seed).astype(np.float32)
+        for init in ("spectral", "norms"):
+            assert left(A, init) < 8 * 1e4 * np.finfo(np.float32).eps
+        outside += left(A, "optimal") > 1.0
+        assert left(A.astype(float), "optimal") < 1e-9
+    assert outside >= 3
+
+
 def test_iterates_begin_with_the_start_and_end_with_the_result() -> None:
     A, X0 = random_matrix(4, 3.0, 1), np.eye(4) / 2
     iterates = list(newton_schulz_iterates(A, 4, 3, X0))

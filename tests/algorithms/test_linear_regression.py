@@ -78,6 +78,23 @@ def test_least_squares_equals_scipy_and_sklearn(case: tuple[int, int, float, int
     np.testing.assert_allclose(w, expected, rtol=0, atol=1e-11 * kappa * norm(y))
 
 
+@pytest.mark.parametrize("kappa", [1e6, 1e8, 1e11])
+def test_small_singular_values_are_not_cut_off(kappa: float) -> None:
+    data, _ = problem(5, 12, kappa, 1)
+    w = np.linalg.svd(data)[2].sum(axis=0)
+    assert norm(np.asarray(least_squares(data, data @ w)) - w) <= 100 * np.finfo(float).eps * kappa * norm(w)
+
+
+def test_what_is_singular_to_roundoff_is_cut_off() -> None:
+    """Sums of columns: the last singular value is roundoff, not zero, and its reciprocal would be all of the answer."""
+    for seed in range(5):
+        data, y = problem(4, 9, 3.0, seed)
+        deficient = np.hstack([data, data @ np.array([[0.1], [0.7], [-1.3], [0.3]])])
+        assert np.linalg.svd(deficient)[1][-1] > 0
+        w = np.asarray(least_squares(deficient, y))
+        np.testing.assert_allclose(w, scipy.linalg.lstsq(deficient, y)[0], rtol=0, atol=1e-12 * norm(y))
+
+
 def test_rank_deficient_and_wide_data() -> None:
     data, y = problem(3, 8, 4.0, 0)
     deficient = np.hstack([data, data[:, :1]])
@@ -116,6 +133,19 @@ def test_newton_converges_inside_the_stated_range(
     expected = np.asarray(least_squares(data.astype(np.float64), y.astype(np.float64), ridge))
     bound = 100 * kappa**4 * float(np.finfo(dtype).eps) * norm(y.ravel())
     np.testing.assert_allclose(w, expected, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("order", [2, 3, 5])
+@pytest.mark.parametrize("kappa", [1e2, 1e3, 1e4])
+def test_newton_loses_the_condition_number_of_r_once(kappa: float, order: int) -> None:
+    """Relative to w, in units of u kappa(R): X_T read from its other side would lose kappa(R) twice."""
+    errors, steps = [], 2 + round(62 / np.log2(order))
+    for seed in range(12):
+        data, _ = problem(5, 12, kappa, seed)
+        w = np.linalg.svd(data)[2].sum(axis=0)
+        found = newton_least_squares(data, data @ w, steps, 0.99, order)
+        errors.append(norm(found - w) / norm(w) / (np.finfo(float).eps * kappa**2))
+    assert max(errors) <= 2
 
 
 @given(case=problems, share=st.floats(0.05, 0.99), steps=st.integers(0, 30))

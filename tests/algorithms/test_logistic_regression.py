@@ -134,6 +134,18 @@ def test_one_step_is_the_formula_of_the_paper(seed: int, n: int, d: int, mu: flo
         np.testing.assert_allclose(step[1], x0 - factor * direction + error[0], rtol=1e-9, atol=1e-10)
 
 
+def test_every_step_has_its_own_error() -> None:
+    """Three steps at once are three single steps, each with the error of its turn; in a batch each its own."""
+    A, y = random_problem(5, 9, 3)
+    errors = np.random.default_rng(5).normal(size=(2, 3, 3))
+    whole = np.asarray(lr.damped_newton(A, y, 0.1, 3, np.ones(3), errors=errors))
+    for batch in range(2):
+        x = np.ones(3)
+        for t in range(3):
+            x = np.asarray(lr.damped_newton(A, y, 0.1, 1, x))[1] + errors[batch, t]
+            np.testing.assert_allclose(whole[batch, t + 1], x, rtol=1e-12)
+
+
 @pytest.mark.parametrize("separable", [True, False])
 @pytest.mark.parametrize("mu", [1e-3, 0.05, 1.0])
 def test_minimizer_agrees_with_scipy_and_sklearn(separable: bool, mu: float) -> None:

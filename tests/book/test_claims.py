@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
+import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -11,6 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from tfnewton.theory import certificates
 
 ROOT = Path(__file__).parents[2]
 STANDINGS = {"holds", "holds as corrected", "not reproduced / depends on", "false, with counterexample"}
@@ -45,7 +49,22 @@ def functions(file: Path) -> frozenset[str]:
 def assert_test_exists(node: str) -> None:
     file, _, name = node.partition("::")
     assert (ROOT / file).is_file(), f"no file {file}"
-    assert name.partition("[")[0] in functions(ROOT / file), f"no test {node}"
+    name, _, case = name.partition("[")
+    assert name in functions(ROOT / file), f"no test {node}"
+    if case:  # the cases that evidence names are those of the certificates
+        assert name == "test_verdicts"
+        assert case.removesuffix("]") in certificates.CLAIMS, f"no case {node}"
+
+
+def named_in(claim: dict[str, Any], place: str) -> bool:
+    """Whether the place of an erratum names the statement: "Figures 1 and 7" names 7, "figures 3 to 6" 4."""
+    if claim["kind"] != "figure":
+        return re.search(rf"(?<![\w.(]){re.escape(claim['number'])}(?![\w.]*\w)", place) is not None
+    listed = re.findall(r"[Ff]igures? (\d+)(?: (and|to) (\d+))?", place)
+    numbers = {
+        n for a, word, b in listed for n in (range(int(a), int(b) + 1) if word == "to" else {int(a), int(b or a)})
+    }
+    return int(claim["number"]) in numbers
 
 
 def assert_page_exists(reference: str) -> None:
@@ -88,10 +107,30 @@ def test_every_section_is_shown() -> None:
 
 
 def test_every_correction_is_in_the_errata() -> None:
-    places = " ".join(erratum["place"] for erratum in ERRATA)
     corrected = [claim for claim in CLAIMS if claim["standing"] in {"holds as corrected", "false, with counterexample"}]
-    missing = [claim["label"] for claim in corrected if claim["number"] not in places]
+    missing = [claim["label"] for claim in corrected if not any(named_in(claim, of["place"]) for of in ERRATA)]
     assert not missing
+
+
+def test_rows_say_what_the_page_promises_of_their_standing() -> None:
+    """What had to change where a statement holds as corrected, and under which condition a false one holds."""
+    for claim in CLAIMS:
+        assert ("Corrected:" in claim["statement"]) == (claim["standing"] == "holds as corrected"), claim["label"]
+        if claim["standing"] == "false, with counterexample":
+            assert re.search(r"\b[Tt]rue (for|if|when|only)\b", claim["statement"]), claim["label"]
+        if claim["standing"] == "not reproduced / depends on":
+            assert "depends on" in claim["statement"], claim["label"]
+
+
+def test_both_pages_count_by_the_standings_that_entries_may_have() -> None:
+    sys.path.insert(0, str(ROOT / "book" / "_ext"))
+    directives = importlib.import_module("claims")
+    assert set(directives.STANDINGS) == STANDINGS
+    assert set(directives.SLIPS) == SLIPS
+    for page, standings in (("claims.md", STANDINGS), ("errata.md", SLIPS)):
+        text = (ROOT / "book" / page).read_text(encoding="utf-8").lower()
+        explained = {name for name in standings if re.search(rf"\*{name}\*".replace(" ", r"\s+"), text)}
+        assert explained == standings, page
 
 
 @each_erratum
@@ -110,7 +149,7 @@ def test_claims_of_the_standing_false_have_an_erratum_that_is() -> None:
     """What a counterexample refutes is refuted in the errata too, and not called a slip."""
     for claim in CLAIMS:
         if claim["standing"] == "false, with counterexample":
-            rows = [erratum for erratum in ERRATA if claim["number"] in erratum["place"]]
+            rows = [erratum for erratum in ERRATA if named_in(claim, erratum["place"])]
             assert "false" in {erratum["standing"] for erratum in rows}, claim["label"]
 
 

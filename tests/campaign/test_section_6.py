@@ -5,15 +5,20 @@ from __future__ import annotations
 import csv
 import math
 from collections import defaultdict
-from functools import cache
+from functools import cache, partial
 from statistics import median
 
 import pytest
+import torch
 
+from tfnewton.algorithms.logistic_regression import minimize
 from tfnewton.campaign import results
+from tfnewton.campaign.mechanism import Sample, measure
 from tfnewton.learning import evaluation as ev
 from tfnewton.learning import tuning
-from tfnewton.learning.tasks import LinearPrompts, LinearRegression, generator
+from tfnewton.learning.models import LinearAttention
+from tfnewton.learning.probes import label_scaling
+from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticRegression, generator
 from tfnewton.theory.false_sample import coefficients, noise_loss, relative_loss
 
 Losses = dict[int, list[float]]  # of all seeds, by depth
@@ -37,13 +42,18 @@ def newton(order: int, start: str = "I/lambda_max", name: str = "lsa-depth", **w
     return losses(name, method=f"Newton order {order}", variant=start, **wanted)
 
 
-def rmse(name: str, method: str, variant: str = "query in") -> dict[int, float]:
-    """Root mean squared error over the grid, by depth."""
+def rmse(name: str, method: str, variant: str = "query in", seed: str = "0") -> dict[int, float]:
+    """Root mean squared error over the grid, by depth; of the models that come with the package, those of seed 0."""
     squares: dict[int, list[float]] = defaultdict(list)
     for row in table(name):
-        if (row["method"], row["variant"]) == (method, variant):
+        if (row["method"], row["variant"], row.get("seed", "0")) == (method, variant, seed):
             squares[int(row["depth"])].append(float(row["rmse"]) ** 2)
     return {depth: math.sqrt(sum(of) / len(of)) for depth, of in squares.items()}
+
+
+def seeds_of(name: str) -> set[str]:
+    """The seeds of the trained models of a table; some tables have the first alone."""
+    return {row.get("seed", "0") for row in table(name) if row["method"].startswith("LSA")}
 
 
 QUERY_IN = losses("lsa-depth", method="LSA", variant="query in")
@@ -89,9 +99,62 @@ def test_outputs_outside_the_range() -> None:
     assert query_out[6] < query_out[1] / 50
 
 
+def test_outputs_of_all_seeds() -> None:
+    two, three = (rmse("lsa-inside", f"Newton order {order}", "I/lambda_max") for order in (2, 3))
+    assert all(three[depth] < two[depth] for depth in (1, 2, 3, 4, 5, 6))
+    for seed in seeds_of("lsa-inside"):
+        query_in, query_out = (rmse("lsa-inside", "LSA", of, seed) for of in ("query in", "query out"))
+        assert all(query_in[depth] > two[depth] for depth in (4, 5, 6))
+        assert query_out[6] < query_in[6] / 10
+
+
 def test_layer_norm_improves_the_outputs_inside() -> None:
-    with_it, without = rmse("ln-inside", "LSA+LN"), rmse("lsa-inside", "LSA")
-    assert all(with_it[depth] < without[depth] for depth in (1, 2, 3, 4, 5))
+    for seed in seeds_of("ln-inside") & seeds_of("lsa-inside"):
+        with_it, without = rmse("ln-inside", "LSA+LN", seed=seed), rmse("lsa-inside", "LSA", seed=seed)
+        assert all(with_it[depth] < without[depth] for depth in (1, 2, 3, 4, 5))
+
+
+@pytest.mark.slow
+def test_errors_are_like_a_fixed_polynomial_s_and_not_like_newton_s() -> None:
+    """On the spectrum of training, for the models that come with the package; close to the best at two depths only."""
+    drawn = ev.fresh_prompts(LinearRegression(), 200, torch.float64)
+    assert isinstance(drawn, LinearPrompts)
+    on = Sample(drawn)
+    for layers, name in results.by_depth()["query out"].items():
+        if layers > 4:
+            continue
+        model = results.model(name)
+        assert isinstance(model, LinearAttention)
+        row = {key: float(value) for key, value in measure(model.double(), on).items()}
+        assert row["like_fixed"] > row["like_power"] + 0.1
+        assert row["unexplained"] < row["unexplained_ratio"] / 2  # by lambda, and of lambda / lambda_max
+        assert (row["rms"] < 1.1 * row["best_fixed"]) == (layers <= 2)
+        assert row["rms"] > 1.2 * row["best_fixed"] or layers <= 2
+        assert (row["two_sign_changes"] > 0.3) == (layers >= 2)
+        assert row["nonlinear"] > 0.005  # Newton's iteration is linear in the labels, see test_probes
+        assert (row["rms"] < row["newton_2"]) == (layers >= 2)
+
+
+def test_answers_are_not_linear_in_the_labels() -> None:
+    """1.4 times the labels moves every kind of model by a part of its own error."""
+    names, p = results.by_depth(), ev.fresh_prompts(LinearRegression(), 300, torch.float64)
+    assert isinstance(p, LinearPrompts)
+    for kind in ("query in", "query out", "LayerNorm"):
+        model = results.model(names[kind][4])
+        assert isinstance(model, LinearAttention)
+        model = model.double()
+        moved = label_scaling(partial(ev.predict, model), p).abs().median()
+        assert 0.03 < moved / (ev.predict(model, p) - p.target).abs().median() < 2.0
+
+
+def test_models_outperform_third_order_at_a_larger_condition_number() -> None:
+    """In trimmed means, on four draws; none of them was trained there, and each has less than half the degree."""
+    models = {layers: results.load(name) for layers, name in results.by_depth()["query out"].items()}
+    for draw in range(4):
+        p = LinearRegression(kappa=100.0).sample(generator(draw, "larger condition number"), 1000)
+        third = [ev.statistics(e).trimmed_mean for e in ev.newton_errors(p, 5, 3, "I/lambda_max")]
+        for layers in (4, 5):
+            assert ev.statistics(ev.squared_errors(models[layers](p), p)).trimmed_mean < third[layers]
 
 
 def test_which_depth_is_best_outside_depends_on_the_weights() -> None:
@@ -105,7 +168,7 @@ def test_which_depth_is_best_outside_depends_on_the_weights() -> None:
     assert target[60.0] < target[-60.0]
     names = results.by_depth()["LayerNorm"]
     models = {L: results.model(names[L]) for L in (5, 7, 10, 12)}
-    base = ev.fresh_prompts(LinearRegression(), 300)
+    base = ev.fresh_prompts(LinearRegression(), 60)
     assert isinstance(base, LinearPrompts)
     for w_1, best, worst in ((1.0, 5, 10), (-1.0, 10, 5)):
         w = base.w[0].clone()
@@ -133,6 +196,19 @@ def test_deeper_encoders_are_better() -> None:
     by_seed = [[trained[depth][seed] for depth in (1, 2, 4, 8, 12)] for seed in range(3)]
     assert all(of == sorted(of, reverse=True) for of in by_seed)
     assert all(trained[depth][0] < max(trained[12]) for depth in (16, 20, 30, 40))
+
+
+def test_one_label_fewer_moves_the_minimiser_by_more_than_a_deep_encoder_misses_it() -> None:
+    """An encoder that reads the weights where the last point stands, its label set to zero, sees 25 labels of 26."""
+    trained = losses("logistic", "weight_error", method="encoder")
+    for seed in range(3):
+        points, labels, _ = LogisticRegression().sample(
+            generator(seed, "one label fewer, in a test"), 512, torch.float64
+        )
+        full = torch.as_tensor(minimize(points, labels, 0.1))
+        without = torch.as_tensor(minimize(points[:, :-1], labels[:, :-1], 0.1))
+        moved = (without - full).square().sum(-1).mean() / full.square().sum(-1).mean()
+        assert max(trained[12]) < moved < min(trained[2]) / 2
 
 
 def errors_of_recipes() -> dict[tuple[int, str], list[float]]:

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.special import expit
 
-from tests.helpers.tries import later
+from tests.helpers.tries import later, tries
 from tfnewton import Transformer
-from tfnewton.constructions.logistic_regression import budget_for, damped_newton, predict, scale_rows
+from tfnewton.constructions.logistic_regression import budget_for, damped_newton, largest_iterate, predict, scale_rows
 
 TRUTH = json.loads((Path(__file__).parents[1] / "truth" / "truth.json").read_text())
 
@@ -122,6 +124,49 @@ def test_eight_steps_stay_with_the_exact_trajectory() -> None:
         x = direct(A, y, mu, x)["x"]
     out = model(model.pack(A, y))
     assert np.linalg.norm(model.unpack(out)["x"] - x, axis=-1).max() <= 8 * error
+
+
+def longer(v: np.ndarray, size: float) -> np.ndarray:
+    return np.asarray(size * v / np.maximum(np.linalg.norm(v, axis=-1, keepdims=True), 1e-300))
+
+
+@settings(deadline=None, max_examples=tries(60))
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.floats(-2.5, 1.5), st.floats(-4, 0.29), st.integers(0, 3))
+def test_iterates_do_not_leave_the_ball_where_the_step_is_approximated(
+    seed: int, d: int, decades: float, digits: float, kind: int
+) -> None:
+    """Errors of the whole size, outward, up the loss, away from where the last step came from, or anywhere."""
+    rng = np.random.default_rng(seed)
+    mu, error = 10.0**decades, 10.0**digits
+    A, y = random_problems(rng, 40, d + seed % 12, d)
+    x = longer(rng.standard_normal((40, d)), math.sqrt(2 * math.log(2) / mu)) * rng.choice([0.0, 1.0], (40, 1))
+    radius = largest_iterate(mu, error)
+    for _ in range(25):
+        landed = direct(A, y, mu, x)["x"]
+        ways = landed, direct(A, y, mu, landed)["gradient"], landed - x, rng.standard_normal((40, d))
+        x = landed + longer(ways[kind], error)
+        assert np.linalg.norm(x, axis=-1).max() <= radius * (1 + 1e-12)
+
+
+def test_iterates_leave_the_ball_of_the_starts() -> None:
+    """Without data, mu = 1000: errors push x beyond C, to within a percent of where the step is approximated."""
+    mu, error, x = 1e3, 0.5, np.zeros((1, 1))
+    for _ in range(20):
+        x = direct(np.zeros((1, 1, 1)), np.ones((1, 1)), mu, x)["x"] + error
+    assert math.sqrt(2 * math.log(2) / mu) < x[0, 0] < largest_iterate(mu, error) < 1.01 * x[0, 0]
+
+
+@pytest.mark.parametrize(("mu", "error"), [(0.1, 1e-3), (0.1, 0.3), *later((10.0, 0.5), (0.01, 0.1), (1.0, 1e-2))])
+def test_the_promise_holds_in_the_whole_ball(mu: float, error: float) -> None:
+    """Every x from the start to the end of the ball, on the wrong side of the points and on the right one."""
+    d, n = 2, 7
+    A, y = random_problems(np.random.default_rng(1), 30, n, d)
+    model = damped_newton(d, n, mu, 1, error)
+    part = np.linspace(-1.0, 1.0, 30)[:, None]
+    x = part * longer(A[:, 1] + 1e-9, largest_iterate(mu, error)) * y[:, 1:2]
+    H = np.array(model.pack(A, y))
+    H[:, 5 * d : 6 * d] = x[..., None]  # pack takes no x0 as long as this
+    assert np.linalg.norm(model.unpack(model(H))["x"] - direct(A, y, mu, x)["x"], axis=-1).max() <= error
 
 
 def test_trace_names_what_the_step_consists_of() -> None:

@@ -13,11 +13,12 @@ import pytest
 
 from tests.helpers.logistic_problems import random_problems, reference
 from tfnewton import Transformer
+from tfnewton.algorithms.logistic_regression import loss, minimize
 from tfnewton.approximation.curves import PROBABILITY, VARIANCE, Curve, step_size
 from tfnewton.approximation.knots import interpolate
 from tfnewton.constructions.logistic_regression import damped_newton, largest_iterate
 from tfnewton.model.layers import attention
-from tfnewton.theory import norm_bounds, perturbation, width
+from tfnewton.theory import perturbation, radii, width
 from tfnewton.theory.error_budget import error_budget
 
 D, N, MU = 3, 8, 0.1
@@ -211,7 +212,7 @@ def test_variances_reach_a_quarter_and_not_one() -> None:
 def test_product_layer_needs_its_units_for_each_coordinate(d: int) -> None:
     """(C.10) counts one product; the layer forms d of them, and clears d + 1 rows."""
     relu = damped_newton(d, 10, MU, 1, 0.1).layers[1].relu
-    one = error_budget(d, MU, 0.1, radius=largest_iterate(MU)).layers().product.width
+    one = error_budget(d, MU, 0.1, radius=largest_iterate(MU, 0.1)).layers().product.width
     assert relu is not None
     assert relu.width == d * one + d + 2
 
@@ -219,7 +220,7 @@ def test_product_layer_needs_its_units_for_each_coordinate(d: int) -> None:
 def test_conditions_on_the_errors_suffice() -> None:
     """(C.27) to (C.34) with constants filled in, and (C.29) with its missing term."""
     for mu in (0.01, 0.1, 1.0):
-        size = 1 + mu * norm_bounds.iterate_radius(mu, 1.0)  # 1 + C mu, which is 4 + 2 mu
+        size = 1 + mu * radii.iterate_radius(mu, 1.0)  # 1 + C mu, which is 4 + 2 mu
         assert size == pytest.approx(4 + 2 * mu)
         for error in (0.5, 1e-2, 1e-4):
             fourth = mu * error / (8 * size)
@@ -289,3 +290,58 @@ def test_samples_of_the_experiments_are_longer_than_one(kappa: float) -> None:
         assert eigenvalues.sum() >= 1
         longest.append(np.linalg.norm(rng.normal(size=(26, 5)) * np.sqrt(eigenvalues), axis=-1).max())
     assert min(longest) > 1
+
+
+def prompts_of_the_experiment(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points (count, 26, 5) and labels of appendix D at kappa = 10, without the eigenvectors, which change nothing."""
+    top = rng.uniform(1, 100, size=(count, 1))
+    eigenvalues = np.concatenate([top, top / 10, top / 10 + 0.9 * top * rng.uniform(size=(count, 3))], axis=1)
+    points = rng.normal(size=(count, 26, 5)) * np.sqrt(eigenvalues)[:, None]
+    return points, np.where((points @ rng.normal(size=(count, 5, 1)))[..., 0] < 0, -1.0, 1.0)
+
+
+def longest(points: np.ndarray) -> np.ndarray:
+    """The longest point of each prompt."""
+    return np.asarray(np.linalg.norm(points, axis=-1).max(axis=-1))
+
+
+def test_a_bound_from_other_prompts_is_exceeded() -> None:
+    """By one fresh prompt in N + 1, in the mean over what the N others are; the construction refuses it."""
+    rng = np.random.default_rng(0)
+    lengths = longest(prompts_of_the_experiment(rng, 20_000)[0]).reshape(-1, 16 + 84)
+    shares = (lengths[:, 16:] > lengths[:, :16].max(axis=1, keepdims=True)).mean(axis=1)
+    assert shares.mean() == pytest.approx(1 / 17, rel=0.15)
+    assert shares.std() > 0.03  # it depends much on the sixteen
+    points, y = prompts_of_the_experiment(rng, 200)
+    bound = longest(points[:64]).max()
+    model = damped_newton(5, 26, MU / bound**2, 0, bound)
+    fits = longest(points) <= bound
+    assert fits[:64].all()
+    model.pack(points[fits] / bound, y[fits])
+    for i in np.flatnonzero(~fits):
+        with pytest.raises(ValueError, match="A has norm"):
+            model.pack(points[i] / bound, y[i])
+    with pytest.raises(ValueError, match="A has norm"):
+        model.pack(2 * points[[longest(points[:64]).argmax()]] / bound, y[:1])
+
+
+@pytest.mark.slow
+def test_thirteen_layers_hardly_move_on_the_prompts_of_the_figure() -> None:
+    """Rescaled to norm one: there k = 1 has gone a tenth of the way when the k that is built has gone half of it."""
+    points, y = prompts_of_the_experiment(np.random.default_rng(1), 72)
+    bound = longest(points[:64]).max()
+    A, y = points[64:] / bound, y[64:]
+    A, y = A[longest(A) <= 1], y[longest(A) <= 1]
+    assert len(A) >= 6
+    mu, error = MU / bound**2, 0.02 * bound
+    gaps = []
+    for k in (1, None):
+        model = damped_newton(5, 26, mu, 1, error, inversion_steps=k)
+        H = model.pack(A, y)
+        for _ in range(30):
+            H = model(H)
+        gaps.append(loss(model.unpack(H)["x"], A, y, mu) - loss(minimize(A, y, mu), A, y, mu))
+        assert model.depth == 13 if k else model.depth > 50
+    start = math.log(2) - loss(minimize(A, y, mu), A, y, mu)
+    assert (gaps[0] > 0.85 * start).all()
+    assert gaps[1].mean() < 0.6 * start.mean()

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import ValidationError
 
 from tfnewton.figures import style
 from tfnewton.figures.conditioning import Setting, losses_by_kappa, losses_by_setting, robustness
-from tfnewton.rerun.parameters import ConditioningAndNoise
 
 REFERENCES = {"2": {0: 90.0, 1: 30.0, 2: 10.0, 3: 2.0, 4: 1e-9}, "descent": {1: 60.0, 2: 30.0, 3: 20.0, 4: 12.0}}
 SETTING = Setting({1: [50.0], 2: [9.0, 8.0, 7.0], 9: [0.1]}, REFERENCES, {"best": 1.5})
@@ -83,11 +81,16 @@ def test_losses_by_kappa_name_trained_models_on_the_left_and_algorithms_on_the_r
 
 
 def test_losses_by_kappa_without_a_curve_is_drawn() -> None:
-    figure = losses_by_kappa({"two": {"LSA": {}}})
-    (ax,) = visible(figure)
-    assert ax.get_title() == "two"
-    assert not ax.lines
-    figure.canvas.draw()
+    """Nothing is there to see, and the panel says of what."""
+    empty: list[dict[str, dict[float, float]]] = [{"LSA": {}}, {}, {"order 2": {10.0: 1e-9}}]
+    for curves_ in empty:
+        figure = losses_by_kappa({"two": curves_})
+        (ax,) = visible(figure)
+        figure.canvas.draw()
+        assert (ax.get_title(), ax.get_ylabel()) == ("two", "loss / loss of zero")
+        assert "kappa" in ax.get_xlabel()
+        assert texts(ax) == {}
+        assert [curve for line in ax.lines for curve in np.asarray(line.get_xydata()).tolist()] == []
 
 
 def test_robustness_prints_percent_a_cell_a_setting() -> None:
@@ -105,31 +108,3 @@ def test_robustness_refuses_another_shape() -> None:
     with pytest.raises(ValueError, match=r"LSA has shape \(2, 2\)"):
         robustness({"LSA": np.ones((2, 2))}, [1.0, 10.0], [0.0])
     assert plt.get_fignums() == []
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [{}, {"kappas": [1, 1000.0]}, {"noises": [0.0, 0.0, 10.0, 3.0]}, {"layers": 12}, {"seed": 2**32 - 1}],
-)
-def test_legal_parameters(changed: dict[str, object]) -> None:
-    ConditioningAndNoise(**{"kappas": [10.0], "noises": [0.0], "layers": 4, "seed": 0} | changed)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("kappas", [], "at least 1 item"),
-        ("kappas", [10.0] * 7, "at most 6 items"),
-        ("kappas", [10.0, 0.5], r"\.1\s.*greater than or equal to 1"),
-        ("kappas", "[10.0]", "valid list"),
-        ("noises", [-1.0], r"\.0\s.*greater than or equal to 0"),
-        ("noises", [11.0], r"\.0\s.*less than or equal to 10"),
-        ("noises", [float("nan")], r"\.0\s.*finite"),
-        ("layers", 0, "greater than or equal to 1"),
-        ("seed", -1, "greater than or equal to 0"),
-    ],
-)
-def test_refused_parameters_are_named(name: str, value: object, message: str) -> None:
-    legal: dict[str, object] = {"kappas": [10.0], "noises": [0.0], "layers": 4, "seed": 0}
-    with pytest.raises(ValidationError, match=rf"(?s)\b{name}\b.*{message}"):
-        ConditioningAndNoise(**legal | {name: value})  # type: ignore[arg-type]

@@ -124,6 +124,21 @@ def test_filmstrip_marks_negative_entries() -> None:
     assert marks == {(1.0, 0.0), (1.0, 1.0)}, "both entries that show as blue, and not the roundoff"
 
 
+def test_filmstrip_keeps_a_small_block_in_sight_and_leaves_roundoff_white() -> None:
+    small = Frame("input", {"X": np.array([[1e5]]), "S": np.array([[1.0]]), "N": np.array([[1e-12]])}, ())
+    (ax,) = panels_of(filmstrip([small]))
+    shades = np.asarray(ax.images[0].norm(np.array([1e5, 1.0, 1e-12, 0.0])))
+    assert shades[0] == 1.0
+    assert 0.55 < shades[1] < 0.9
+    assert np.abs(shades[2:] - 0.5).max() < 1e-6
+
+
+def test_products_keep_an_identity_in_sight() -> None:
+    (left, right) = panels_of(inversion.products({"A": 1e4 * np.ones((7, 7)), "I": np.eye(7)}))
+    assert np.asarray(right.images[0].norm(np.array([1.0]))).min() > 0.58
+    assert left.images[0].get_clim() == right.images[0].get_clim()
+
+
 def test_filmstrip_of_zeros_and_of_many_tokens_is_drawn() -> None:
     filmstrip([Frame("input", {"H": np.zeros((2, 2))}, ())]).canvas.draw()
     model = gradient_descent(2, 1, 1e-4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import matplotlib.pyplot as plt
@@ -10,10 +11,12 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tests.helpers.legible import faults
 from tfnewton.figures.style import BOUND, CONSTRUCTED, PRINTED, REFERENCE, TRAINED
 from tfnewton.figures.training_logistic import layers_and_steps, other_prompts, weight_errors
 
 LOSSES = {1: [0.26, 0.25, 0.27], 4: [0.19]}
+LONGER = {4: [0.17, 0.175]}
 NEWTON = [0.69, 0.4, 0.2, 0.160001, 0.16]
 
 
@@ -28,7 +31,7 @@ def texts(ax: Axes) -> set[str]:
 
 
 def depths() -> Figure:
-    return layers_and_steps(LOSSES, NEWTON, 13, 25, (65, [0.5, 0.3, 1e-7]))
+    return layers_and_steps(LOSSES, LONGER, NEWTON, (13, 25), (65, [0.5, 0.3, 1e-7]))
 
 
 def prompts() -> Figure:
@@ -36,9 +39,9 @@ def prompts() -> Figure:
     return other_prompts(gaps, {"kappa": 10.0, "flips": 0.0, "penalty": 0.1}, ("penalty", {0.1: 0.0, 1.0: 0.2}))
 
 
-def errors() -> Figure:
+def errors(curvature: tuple[float, float] = (0.1, 8.0)) -> Figure:
     return weight_errors(
-        {1: [0.1, 0.2], 2: [0.05]}, np.array([0.01, 1.0]), np.array([0.02, 1.5]), (0.1, 8.0), "2 layers"
+        {1: [0.1, 0.2], 2: [0.05]}, np.array([0.01, 1.0]), np.array([0.02, 1.5]), curvature, "2 layers"
     )
 
 
@@ -64,6 +67,9 @@ def test_newton_steps_stand_at_their_layers() -> None:
 def test_every_run_is_drawn_and_the_line_goes_through_the_medians() -> None:
     left, right = depths().axes
     line, *runs = curves(left, TRAINED["color"])
+    *_, longer = curves(right, TRAINED["color"])
+    assert longer == pytest.approx(np.array([(4.0, 0.01), (4.0, 0.015)]))
+    assert "trained longer" in texts(right)
     assert line == [(1.0, 0.26), (4.0, 0.19)]
     assert runs == [[(1.0, 0.26), (1.0, 0.25), (1.0, 0.27)], [(4.0, 0.19)]]
     assert curves(right, TRAINED["color"])[0] == pytest.approx(np.array([(1.0, 0.1), (4.0, 0.03)]))
@@ -77,6 +83,33 @@ def test_excess_loss_lies_between_its_bounds() -> None:
     assert low == pytest.approx(np.array([(0.01, 0.0005), (1.0, 0.05)]))
     assert high == pytest.approx(np.array([(0.01, 0.04), (1.0, 4.0)]))
     assert right.get_title() == "2 layers"
+
+
+@pytest.mark.parametrize("curvature", [(0.1, 8.0), (10.0, 10.5), (0.001, 80.0)])
+def test_names_of_the_bounds_lie_outside_of_them(curvature: tuple[float, float]) -> None:
+    """The lines coincide almost where the penalty is large; then, too, no name lies on the other or on a line."""
+    figure = errors(curvature)
+    assert faults(figure) == []
+    right = figure.axes[1]
+    named = {text.get_text(): text.get_window_extent() for text in right.texts}
+    (low, high), box = curves(right, BOUND["color"]), right.transData
+    for line, name, side in ((low, r"slope $\mu/2$", -1), (high, r"slope $U/2$", 1)):
+        (x0, y0), (x1, y1) = box.transform(line)
+        words = named[name]
+        x, y = (words.x0, words.y1) if side < 0 else (words.x1, words.y0)  # the corner that is next to the line
+        assert side * (y - (y0 + (y1 - y0) * (x - x0) / (x1 - x0))) > 0
+
+
+def test_a_narrow_range_has_names_at_powers_of_ten_that_do_not_touch() -> None:
+    figure = weight_errors({1: [0.1]}, np.array([0.26, 2.1]), np.array([1.9, 11.0]), (10.0, 72.0), "")
+    figure.draw_without_rendering()
+    right = figure.axes[1]
+    for axis, ends in ((right.xaxis, (0.1, 10.0)), (right.yaxis, (1.0, 100.0))):
+        assert tuple(axis.get_view_interval()) == pytest.approx(ends)
+        named = [tick.label1 for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()] if tick.label1.get_text()]
+        boxes = [words.get_window_extent() for words in named]
+        assert len(boxes) >= 3
+        assert not [1 for one, other in itertools.combinations(boxes, 2) if one.overlaps(other)]
 
 
 def test_a_panel_for_each_change_with_the_place_of_training() -> None:

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from scipy import stats
 
 from tests.helpers.tries import tries
 from tfnewton.constructions.inversion import newton_schulz
@@ -62,6 +63,8 @@ def by_hand(m: LinearAttention, prompts: LinearPrompts) -> np.ndarray:
             h = h + update
             if o.clip is not None:
                 h = h.clip(-o.clip, o.clip)
+        if o.final_norm is not None:
+            h = (h - h.mean(axis=1, keepdims=True)) / np.sqrt(h.var(axis=1, keepdims=True) + o.final_norm)
         answers.append(h[-1] @ m.read_out.detach().numpy() / o.input_scale)
     return np.array(answers)
 
@@ -92,6 +95,19 @@ def test_every_form_is_the_same_function(variant: dict[str, Any], layers: int, t
     np.testing.assert_allclose(back(prompts).detach(), expected, atol=1e-12 * scale)
 
 
+@pytest.mark.parametrize("layers", [1, 2, 4])
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_final_norm_is_what_the_read_out_reads(variant: dict[str, Any], layers: int) -> None:
+    m, prompts = model(layers=layers, final_norm=0.01, **variant), sample()
+    expected = by_hand(m, prompts)
+    np.testing.assert_allclose(m(prompts).detach(), expected, atol=1e-12 * np.abs(expected).max())
+    without = model(layers=layers, **variant)
+    without.load_state_dict(m.state_dict())
+    assert (without(prompts) - m(prompts)).abs().max() > 1e-2 * np.abs(expected).max()
+    with pytest.raises(ValueError, match=r"final_norm = 0\.01: must be None; a Transformer"):
+        to_transformer(m)
+
+
 @settings(deadline=None, max_examples=tries(30))
 @given(
     d=st.integers(1, 8), n=st.integers(1, 30), layers=st.integers(1, 5), heads=st.integers(1, 3), query=st.booleans()
@@ -104,7 +120,7 @@ def test_gram_form_equals_token_form(d: int, n: int, layers: int, heads: int, qu
 
 
 @pytest.mark.parametrize("fast", [True, pytest.param(False, marks=pytest.mark.long)])
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize("variant", [*VARIANTS, {"layer_norm": 1e-5, "final_norm": 0.01, "constant": True}], ids=str)
 def test_gradients(variant: dict[str, Any], fast: bool) -> None:
     """Against differences: along random directions, and (long) every entry."""
     m, prompts = model(2, layers=3, width=6, heads=2, **variant), sample(2, count=2, n=3)
@@ -146,6 +162,7 @@ def test_prediction_is_linear_in_the_query_only_when_it_is_no_key() -> None:
         ({"layers": 0}, "layers"),
         ({"width": 18}, "width = 18: must be a multiple of heads = 4"),
         ({"clip": 0.0}, "clip"),
+        ({"final_norm": 0.0}, "final_norm"),
         ({"scaling": "n"}, "scaling"),
         ({"depth": 3}, "depth"),
         ({"init": -1.0}, "init"),
@@ -200,32 +217,77 @@ def test_an_edited_transformer_does_not_come_back_as_another_function(edit: Call
         from_transformer(T)
 
 
-def test_encoder_against_a_direct_computation() -> None:
-    options = EncoderOptions(layers=2, width=8, heads=2, init=0.3)
+@pytest.mark.parametrize("kind", ["drawn", "trained"])
+def test_encoder_against_a_direct_computation(kind: str) -> None:
+    """As it is drawn, and with gains and biases that training has moved."""
+    options = EncoderOptions(layers=2, width=8, heads=2, mlp=3, init=0.3, input_scale=0.7)
     encoder = Encoder(options, 3, generator(0, "w")).double()
+    if kind == "trained":
+        with torch.no_grad():
+            for parameter in encoder.parameters():
+                parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator(1, "w"), dtype=torch.float64))
     prompts = LogisticRegression(d=3, n=7).sample(generator(0, "x"), 4, torch.float64)
     W = {name: value.detach().numpy() for name, value in encoder.named_parameters()}
 
-    def norm(h: np.ndarray) -> np.ndarray:
-        return np.asarray((h - h.mean(-1, keepdims=True)) / np.sqrt(h.var(-1, keepdims=True) + 1e-5))
+    def norm(h: np.ndarray, name: str) -> np.ndarray:
+        unit = (h - h.mean(-1, keepdims=True)) / np.sqrt(h.var(-1, keepdims=True) + 1e-5)
+        return np.asarray(unit * W[name + ".weight"] + W[name + ".bias"])
+
+    def linear(h: np.ndarray, name: str) -> np.ndarray:
+        return np.asarray(h @ W[name + ".weight"].T + W[name + ".bias"])
 
     for i in range(4):
-        tokens = np.hstack([0.3 * prompts.x[i].numpy(), prompts.y[i].numpy()[:, None]])
-        h = np.vstack([tokens @ W["embed.weight"].T + W["embed.bias"], W["read_out"]])
-        for layer in range(2):
-            b = f"blocks.{layer}."
-            read = norm(h)
-            q = read @ W[b + "query.weight"].T + W[b + "query.bias"]
-            k, v = np.split(read @ W[b + "key_value.weight"].T + W[b + "key_value.bias"], 2, axis=1)
+        tokens = np.hstack([0.7 * prompts.x[i].numpy(), prompts.y[i].numpy()[:, None]])
+        h = np.vstack([linear(tokens, "embed"), W["read_out"]])
+        for b in ("blocks.0.", "blocks.1."):
+            read = norm(h, b + "before_attention")
+            q, (k, v) = linear(read, b + "query"), np.split(linear(read, b + "key_value"), 2, axis=1)
             heads = []
             for rows in (slice(0, 4), slice(4, 8)):
                 scores = np.exp(q[:, rows] @ k[:, rows].T / 2.0)
                 heads.append(scores / scores.sum(1, keepdims=True) @ v[:, rows])
-            h = h + np.hstack(heads) @ W[b + "project.weight"].T + W[b + "project.bias"]
-            wide = torch.nn.functional.gelu(torch.as_tensor(norm(h) @ W[b + "widen.weight"].T)).numpy()
-            h = h + wide @ W[b + "narrow.weight"].T
-        expected = h[-1] @ W["head.weight"].T + W["head.bias"]
-        np.testing.assert_allclose(encoder(prompts)[i].detach(), expected, rtol=1e-10, atol=1e-12)
+            h = h + linear(np.hstack(heads), b + "project")
+            wide = linear(norm(h, b + "before_mlp"), b + "widen")
+            assert wide.shape == (8, 24)
+            h = h + linear(wide * stats.norm.cdf(wide), b + "narrow")
+        np.testing.assert_allclose(encoder(prompts)[i].detach(), linear(h[-1], "head"), rtol=1e-10, atol=1e-12)
+
+
+def sizes(weights: torch.Tensor) -> tuple[float, float]:
+    """Mean and standard deviation of the entries, the first in units of its standard error."""
+    mean, deviation = weights.mean().item(), weights.std().item()
+    return abs(mean) * weights.numel() ** 0.5 / deviation, deviation
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_encoders_are_drawn_small_where_they_write_to_the_residual(layers: int) -> None:
+    encoder = Encoder(EncoderOptions(layers=layers, width=192, heads=4, init=0.05), 5, generator(0, "w"))
+    for name, value in encoder.named_parameters():
+        what = name.split(".", 2)[-1]
+        if what.endswith("bias"):
+            assert torch.equal(value, torch.zeros_like(value)), name
+        elif what in {"before_attention.weight", "before_mlp.weight"}:
+            assert torch.equal(value, torch.ones_like(value)), name
+        else:
+            small = what in {"project.weight", "narrow.weight"}
+            offset, deviation = sizes(value.detach())
+            assert offset < 4.0, name
+            assert deviation == pytest.approx(0.05 / (2 * layers) ** 0.5 if small else 0.05, rel=0.15), name
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_linear_attention_is_drawn_as_its_options_say(constant: bool) -> None:
+    options = LinearAttentionOptions(layers=3, width=128, heads=4, constant=constant, init=0.03, init_out=0.2)
+    m = LinearAttention(options, 10, generator(0, "w"))
+    assert m.embed.shape == (128, 12 if constant else 11)
+    assert not constant or torch.equal(m.embed[:, 11], torch.zeros(128))
+    expected = {"embed": 128**-0.5, "qkv": 0.03, "out": 0.2, "read_out": 128**-0.5}
+    for name, value in m.named_parameters():
+        offset, deviation = sizes(value.detach()[:, :11] if name == "embed" else value.detach())
+        assert offset < 4.0, name
+        assert deviation == pytest.approx(expected[name], rel=0.15), name
+    again = LinearAttention(options, 10, generator(0, "w"))
+    assert all(torch.equal(a, b) for a, b in zip(m.parameters(), again.parameters(), strict=True))
 
 
 @pytest.mark.parametrize(("options", "message"), [({"layers": 0}, "layers"), ({"layers": 1, "heads": 5}, "width = 32")])

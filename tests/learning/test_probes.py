@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.tries import tries
+from tfnewton.constructions.linear_regression import least_squares
+from tfnewton.learning import evaluation as ev
 from tfnewton.learning import probes
 from tfnewton.learning.models import LinearAttention, LinearAttentionOptions
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, generator
@@ -85,6 +87,66 @@ def test_spectrum_sees_what_leaks() -> None:
     np.testing.assert_allclose(found.leakage.numpy(), 0.03 * found.eigenvalues.numpy() * across, rtol=1e-6, atol=1e-9)
 
 
+def test_spectrum_shows_weights_of_the_length_asked_for() -> None:
+    """Against the answers themselves; a model of two layers tells the length, one gradient step does not."""
+    x, model = prompts().x, random_model(init=0.5, init_out=0.5)
+    vectors = torch.linalg.eigh(x.mT @ x / x.shape[1]).eigenvectors
+    vectors = (
+        vectors * vectors.sum(dim=1, keepdim=True).sign()
+    )  # of the two, the one whose entries add up to more than 0
+    found = probes.spectrum(model, x, 3.0)
+    for i in range(D):
+        v = vectors[:, :, i]
+        nothing = torch.zeros(len(x), dtype=x.dtype)
+        with torch.no_grad():
+            answer = model(LinearPrompts(x, 3.0 * (x @ v[:, :, None]).squeeze(-1), v, nothing, v))
+        torch.testing.assert_close(found.residuals[:, i], 1.0 - answer / 3.0, rtol=1e-9, atol=1e-12)
+    assert (found.residuals - probes.spectrum(model, x).residuals).abs().max() > 1e-6
+    for part, other in zip(
+        probes.spectrum(gradient_step(0.03), x, 3.0), probes.spectrum(gradient_step(0.03), x), strict=True
+    ):
+        torch.testing.assert_close(part, other, rtol=1e-9, atol=1e-9)
+
+
+def constructed(p: LinearPrompts) -> torch.Tensor:
+    """The answers of the package's transformer for least squares, on contexts scaled to lambda_max(A^T A) = 1."""
+    top = torch.linalg.matrix_norm(p.x, ord=2)
+    transformer = least_squares(D, steps=3, step_size=1.0)
+    H = transformer.pack(p.x / top[:, None, None], p.y / top[:, None], p.x_query)
+    return torch.as_tensor(transformer.unpack(transformer(H))["y_hat"])
+
+
+def newton(p: LinearPrompts) -> torch.Tensor:
+    *_, last = ev.newton_predictions(p, 3, 2, "R/lambda_max^2")
+    return last
+
+
+@given(seed=st.integers(0, 1000), factor=st.sampled_from([-1.0, 1e-3, 1.4, 1e3]))
+@settings(deadline=None, max_examples=tries(15))
+def test_newton_and_the_transformer_that_runs_it_are_linear_in_the_labels(seed: int, factor: float) -> None:
+    p = prompts(seed)
+    size = newton(p).abs().max().item()
+    np.testing.assert_allclose(constructed(p), newton(p), atol=1e-9 * size)
+    for answer in (newton, constructed, gradient_step(0.01)):
+        with torch.no_grad():
+            assert probes.label_scaling(answer, p, factor).abs().max() < 1e-9 * size
+            assert probes.superposition(answer, p).abs().max() < 1e-9 * size
+
+
+@pytest.mark.parametrize("options", [{}, {"query_as_key": True}, {"layer_norm": 1e-5, "constant": True}], ids=str)
+def test_a_model_of_two_layers_is_not_linear_in_the_labels(options: dict[str, Any]) -> None:
+    p, model = prompts(), random_model(init=0.5, init_out=0.5, **options)
+    with torch.no_grad():
+        scaled, bent = probes.label_scaling(model, p, 1.4), probes.superposition(model, p)
+        expected = model(p._replace(y=1.4 * p.y)) / 1.4 - model(p)
+        other = torch.einsum("bnd,bd->bn", p.x, torch.cat([p.w[-1:], p.w[:-1]]))
+        both = 2**0.5 * model(p._replace(y=(p.y + other) / 2**0.5)) - model(p) - model(p._replace(y=other))
+        size = model(p).abs().max()
+    torch.testing.assert_close(scaled, expected)
+    torch.testing.assert_close(bent, both)
+    assert min(scaled.abs().max(), bent.abs().max()) > 1e-6 * size
+
+
 @pytest.mark.parametrize(("layers", "degree"), [(0, 0), (1, 1), (2, 4), (3, 13), (4, 40)])
 def test_largest_degree(layers: int, degree: int) -> None:
     assert probes.largest_degree(layers) == degree
@@ -130,9 +192,58 @@ def test_saturation_bound_holds_and_the_slope_is_the_limit(constant: bool) -> No
     torch.testing.assert_close(added[-1], added[-2], rtol=1e-3, atol=1e-6)
 
 
+@given(seed=st.integers(0, 1000), reach=st.sampled_from([0.0, 1.0, 1e3, 1e9]), norm=st.sampled_from([None, 1e-5]))
+@settings(deadline=None, max_examples=tries(15))
+def test_a_final_norm_bounds_the_answers(seed: int, reach: float, norm: float | None) -> None:
+    model = random_model(final_norm=1e-5, layer_norm=norm, query_as_key=True, constant=True)
+    p = prompts(seed)
+    with torch.no_grad():
+        answers = model(p._replace(x_query=reach * p.x_query))
+    assert answers.abs().max().item() <= probes.answer_bound(model) * (1.0 + 1e-12)
+
+
+def test_bound_of_a_final_norm_is_reached() -> None:
+    """By a query whose embedding is the read-out less its mean."""
+    model = random_model(final_norm=1e-5, query_as_key=False)
+    with torch.no_grad():
+        model.out.zero_()
+        model.embed[:, 0] = model.read_out + 3.0
+    p = prompts()
+    far = p._replace(x_query=torch.zeros_like(p.x_query).index_fill(1, torch.tensor([0]), 1e6))
+    with torch.no_grad():
+        assert model(far).numpy() == pytest.approx(probes.answer_bound(model), rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1.0, 5.0])
+def test_saturation_bound_is_attained(scale: float) -> None:
+    """All tokens are read as sqrt(width) c: the value is sqrt(width), key times query is width."""
+    width = 16
+    model = random_model(layers=1, width=width, heads=1, input_scale=scale, layer_norm=1e-9, query_as_key=True)
+    c = torch.tensor([0.0, 1.0, -1.0] + [0.0] * (width - 3), dtype=torch.float64) / 2**0.5  # of mean zero, off entry 0
+    with torch.no_grad():
+        for weight in (model.embed, model.qkv, model.out, model.read_out):
+            weight.zero_()
+        model.embed[:, 0] = c
+        model.qkv[0, :, 0, :] = c  # each map reads along c and writes entry 0
+        model.out[0, 0, 0] = 1.0
+        model.read_out[0] = 1.0
+        x = torch.ones(1, 3, D, dtype=torch.float64)
+        answer = model(LinearPrompts(x, x[..., 0] * 0, x[:, 0], x[:, 0, 0] * 0, x[:, 0]))
+    assert float(answer) == pytest.approx(width**1.5 / scale, rel=1e-6)
+    assert probes.saturation_bound(model) == pytest.approx(width**1.5 / scale)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: probes.answer_bound(random_model(layer_norm=1e-5)), "final_norm = None: must be set"),
+        (lambda: probes.query_slope(random_model(final_norm=1e-5)), "final_norm = 1e-05: must be None"),
+        (
+            lambda: probes.saturation_bound(random_model(layer_norm=1e-5, final_norm=1e-5)),
+            "final_norm = 1e-05: must be None",
+        ),
+        (lambda: probes.spectrum(random_model(), prompts().x, 0.0), "length = 0.0: must be"),
+        (lambda: probes.label_scaling(random_model(), prompts(), 0.0), "factor = 0.0: must not be 0"),
         (lambda: probes.largest_degree(-1), "layers = -1: must be at least 0"),
         (lambda: probes.best_fixed_residual(np.array([1.0, 2.0]), 0), "degree = 0: must be at least 1"),
         (lambda: probes.best_fixed_residual(np.array([0.0, 2.0]), 1), "least of the eigenvalues = 0.0: must be"),

@@ -2,34 +2,83 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import multiprocessing
 import os
 import random
+import shutil
+import sys
+import tempfile
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.helpers.tiny_run import StopError, config, stop_at, weights
-from tests.helpers.tries import later
+from tests.helpers.tries import later, tries
 from tfnewton.files import sealed, tensors_to_bytes
-from tfnewton.learning.runs import RunFolder, read_checkpoint
+from tfnewton.learning.runs import Checkpoint, RunFolder, read_checkpoint
 from tfnewton.learning.training import train
 
 
 @pytest.mark.parametrize("damage", ["truncated", "edited", *later("empty", "foreign")])
-def test_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path, damage: str) -> None:
-    train(config(), tmp_path / "whole")
+def test_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path, whole: Path, damage: str) -> None:
+    """Twice: the damaged file must not become the previous one of what is saved next."""
     with pytest.raises(StopError):
-        train(config(), tmp_path / "cut", stop_at(35))
-    last = tmp_path / "cut" / "last.safetensors"
+        train(config(), tmp_path, stop_at(35))
+    last, before = tmp_path / "last.safetensors", (tmp_path / "last.previous.safetensors").read_bytes()
     data = bytearray(last.read_bytes())
     data[-3] ^= 1
     damaged = {"truncated": data[:-100], "edited": data, "empty": bytearray(), "foreign": bytearray(b"{}" * 50)}
     last.write_bytes(damaged[damage])
-    with pytest.warns(UserWarning, match=r"last\.safetensors: .* using .*last\.previous\.safetensors"):
-        train(config(), tmp_path / "cut")
-    assert weights(tmp_path / "cut") == weights(tmp_path / "whole")
+    with (
+        pytest.warns(UserWarning, match=r"last\.safetensors: .* using .*last\.previous\.safetensors"),
+        pytest.raises(StopError),
+    ):
+        train(config(), tmp_path, stop_at(30))  # the first that is saved from here
+    assert (tmp_path / "last.previous.safetensors").read_bytes() == before
+    assert read_checkpoint(last).state["step"] == 30
+    train(config(), tmp_path)
+    assert weights(tmp_path) == weights(whole)
+    assert read_checkpoint(tmp_path / "last.previous.safetensors").state["step"] == 50
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=tries(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_is_damaged_a_whole_checkpoint_stays_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
+) -> None:
+    """Saves, damage to the newest, new sessions and loads in any order: against the numbers of what is whole."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # nothing here is about a power cut
+    folder = Path(tempfile.mkdtemp(dir=tmp_path))
+    run, newest, previous = RunFolder(folder), None, None
+    for number in range(data.draw(st.integers(3, 7))):
+        run.save("last", Checkpoint({"weight": torch.full((2,), float(number))}, {"number": number}))
+        newest, previous = number, previous if newest is None else newest
+        damaged, again, loaded = (data.draw(st.booleans()) for _ in range(3))
+        if damaged:
+            (folder / "last.safetensors").write_bytes(data.draw(st.sampled_from([b"", b"{}", b"\0" * 100])))
+            newest = None
+        if again:
+            run = RunFolder(folder)
+        if not loaded and (again or not damaged):  # who wrote a file takes it for whole until reading it
+            continue
+        if newest is None and previous is None:
+            with pytest.raises(ValueError, match="no whole checkpoint 'last' is left"):
+                run.load("last")
+            continue
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            found = run.load("last")
+        assert [str(w.message).rpartition("using ")[2] for w in told] == damaged * [
+            str(folder / "last.previous.safetensors")
+        ]
+        assert found is not None
+        assert found.state["number"] == found.tensors["weight"][1] == (previous if newest is None else newest)
 
 
 def test_no_whole_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -74,8 +123,7 @@ def test_read_only_folder_is_refused(tmp_path: Path) -> None:
         train(config(), tmp_path / "run")
 
 
-def test_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    train(config(), tmp_path / "whole")
+def test_full_disk_loses_nothing(tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = tmp_path / "cut"
 
     def fill(step: int, loss: float, rate: float) -> None:
@@ -91,12 +139,12 @@ def test_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert read_checkpoint(run / "last.safetensors").state["step"] == 30
     assert not list(run.glob(".*"))
     train(config(), run)
-    assert weights(run) == weights(tmp_path / "whole")
+    assert weights(run) == weights(whole)
 
 
-def test_a_damaged_best_checkpoint_is_not_replaced_by_an_older_one(tmp_path: Path) -> None:
+def test_a_damaged_best_checkpoint_is_not_replaced_by_an_older_one(tmp_path: Path, whole: Path) -> None:
     """What would be published are the weights of an earlier step under the loss of a later one."""
-    train(config(), tmp_path)
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     (tmp_path / "weights.safetensors").unlink()
     best = tmp_path / "best.safetensors"
     assert (tmp_path / "best.previous.safetensors").exists()
@@ -110,14 +158,30 @@ def test_a_damaged_best_checkpoint_is_not_replaced_by_an_older_one(tmp_path: Pat
 
 
 @pytest.mark.parametrize("content", ["{", "3", '["a"]', ""])
-def test_a_damaged_record_of_the_environment_is_named(tmp_path: Path, content: str) -> None:
-    with pytest.raises(StopError):
-        train(config(), tmp_path, stop_at(35))
+def test_a_damaged_record_of_the_environment_is_named(tmp_path: Path, whole: Path, content: str) -> None:
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     (tmp_path / "environment.json").write_text(content)
     with pytest.raises(ValueError, match=r"environment\.json: damaged"):
         train(config(), tmp_path)
     (tmp_path / "environment.json").unlink()
     train(config(), tmp_path)
+    assert [session["from_step"] for session in RunFolder(tmp_path).sessions()] == [60]
+
+
+def test_every_session_is_recorded(tmp_path: Path) -> None:
+    for stop in (13, 17):
+        with pytest.raises(StopError):
+            train(config(20), tmp_path, stop_at(stop))
+    train(config(20), tmp_path)
+    train(config(20), tmp_path)
+    sessions = json.loads((tmp_path / "environment.json").read_text())
+    assert [session["from_step"] for session in sessions] == [0, 10, 10, 20]
+    versions = {name: importlib.metadata.version(name) for name in ("torch", "numpy", "tfnewton")}
+    for session in sessions:
+        assert session["threads"] == 1
+        assert session["bf16"] is False
+        assert session["machine"] == os.uname().machine
+        assert session["versions"] == versions | {"python": sys.version.split()[0]}
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:7", "nowhere", "meta"])
@@ -129,10 +193,9 @@ def test_a_missing_device_is_refused_and_leaves_nothing(tmp_path: Path, device: 
     assert not list(tmp_path.iterdir())
 
 
-def test_checkpoints_hold_every_bit_of_what_they_store(tmp_path: Path) -> None:
-    train(config(10), tmp_path)
+def test_checkpoints_hold_every_bit_of_what_they_store(tmp_path: Path, whole: Path) -> None:
     path = tmp_path / "last.safetensors"
-    data, chance = path.read_bytes(), random.Random(0)
+    data, chance = (whole / "last.safetensors").read_bytes(), random.Random(0)
     for _ in range(100):
         broken = bytearray(data)
         broken[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
@@ -141,8 +204,22 @@ def test_checkpoints_hold_every_bit_of_what_they_store(tmp_path: Path) -> None:
             read_checkpoint(path)
 
 
-def test_checkpoints_without_their_config_are_adopted_by_none(tmp_path: Path) -> None:
-    train(config(), tmp_path)
+def test_the_state_is_under_the_checksum_too(tmp_path: Path, whole: Path) -> None:
+    """A number of the state that becomes another one, in a file that is sound as safetensors."""
+    checkpoint = read_checkpoint(whole / "last.safetensors")
+    seal = sealed(checkpoint.tensors, json.dumps(checkpoint.state))
+    other = seal.replace('"step": 60', '"step": 61')
+    assert other != seal
+    path = tmp_path / "last.safetensors"
+    path.write_bytes(tensors_to_bytes(checkpoint.tensors, "checkpoint", other))
+    with pytest.raises(ValueError, match=r"last\.safetensors: edited or damaged, its checksum does not fit"):
+        read_checkpoint(path)
+    path.write_bytes(tensors_to_bytes(checkpoint.tensors, "checkpoint", seal))
+    assert read_checkpoint(path).state == checkpoint.state
+
+
+def test_checkpoints_without_their_config_are_adopted_by_none(tmp_path: Path, whole: Path) -> None:
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     (tmp_path / "config.json").unlink()
     before = weights(tmp_path)
     with pytest.raises(ValueError, match=r"holds checkpoints, but no config\.json to say of which run"):

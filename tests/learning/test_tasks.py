@@ -13,7 +13,14 @@ from scipy.special import log_expit
 
 from tests.helpers.tries import tries
 from tfnewton.algorithms.logistic_regression import damped_newton
-from tfnewton.learning.tasks import Curriculum, LinearRegression, LogisticRegression, covariances, generator
+from tfnewton.learning.tasks import (
+    Curriculum,
+    LinearPrompts,
+    LinearRegression,
+    LogisticRegression,
+    covariances,
+    generator,
+)
 
 
 @settings(deadline=None, max_examples=tries(30))
@@ -83,6 +90,17 @@ def test_logistic_labels_are_damped_newton() -> None:
     assert set(prompts.y.flatten().tolist()) == {-1.0, 1.0}
 
 
+def test_logistic_labels_are_sides_of_one_plane_through_zero() -> None:
+    """By linear programming, and both sides alike often: the weights of the labels are drawn, and not told."""
+    prompts = LogisticRegression(d=3, n=40, kappa=50.0).sample(generator(3, "t"), 40, torch.float64)
+    for x, y in zip(prompts.x.numpy(), prompts.y.numpy(), strict=True):
+        found = optimize.linprog(np.zeros(3), -y[:, None] * x, -np.ones(40), bounds=(None, None))
+        assert found.status == 0
+    assert abs(prompts.y.mean().item()) < 4.0 / 1600**0.5
+    first = prompts.y[:, :1] * prompts.x[:, 0]  # sides are not those of a fixed direction either
+    assert (first.mean(dim=0).abs() < 4.0 * first.std(dim=0) / 40**0.5).all()
+
+
 def test_twelve_damped_steps_reach_the_minimiser() -> None:
     task = LogisticRegression()
     prompts = task.sample(generator(4, "t"), 5, torch.float64)
@@ -109,9 +127,29 @@ def test_curriculum_grows_to_the_task() -> None:
     assert (later.active, later.n) == (4, 20)
     assert (end.active, end.n) == (10, 50)
     prompts = start.sample(generator(0, "t"), 6)
+    assert isinstance(prompts, LinearPrompts)
     assert prompts.x.shape == (6, 10, 10)
-    assert (prompts.x[..., 2:] == 0.0).all()
-    assert (prompts.x[..., :2] != 0.0).all()
+    for x in (prompts.x, prompts.x_query):
+        assert (x[..., 2:] == 0.0).all()
+        assert (x[..., :2] != 0.0).all()
+    assert (prompts.w != 0.0).all()
+
+
+@given(*(st.integers(1, 9),) * 5, *(st.integers(0, 4),) * 2)
+@settings(deadline=None, max_examples=tries(30))
+def test_curriculum_grows_by_its_steps(
+    every: int, d: int, n: int, d_start: int, n_start: int, d_step: int, n_step: int
+) -> None:
+    """Against a walk through training, step by step."""
+    task = LogisticRegression(d=d, n=n, kappa=1.0)
+    plan = Curriculum(every=every, d_start=d_start, n_start=n_start, d_step=d_step, n_step=n_step)
+    active, points = d_start, n_start
+    for step in range(40):
+        if step and step % every == 0:
+            active, points = active + d_step, points + n_step
+        stage = plan.stage(task, step)
+        assert (stage.active, stage.n) == (min(active, d), min(points, n))
+        assert stage.model_dump(exclude={"active", "n"}) == task.model_dump(exclude={"active", "n"})
 
 
 def test_one_dimension() -> None:
@@ -143,5 +181,7 @@ def test_refusals(task: type[LinearRegression | LogisticRegression], values: dic
 def test_count_is_refused() -> None:
     with pytest.raises(ValueError, match="count = 0: must be at least 1"):
         LinearRegression().sample(generator(0, "t"), 0)
+    with pytest.raises(ValueError, match="count = 0: must be at least 1"):
+        LogisticRegression().sample(generator(0, "t"), 0)
     with pytest.raises(ValueError, match="seed = -1"):
         generator(-1, "t")

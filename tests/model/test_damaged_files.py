@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.helpers.tries import later
 from tfnewton import Transformer
 from tfnewton.constructions.logistic_regression import damped_newton
 from tfnewton.files import sealed
@@ -64,12 +66,13 @@ def damage(data: bytes, chance: random.Random) -> bytes:
     return bytes(broken)
 
 
+@pytest.mark.parametrize("count", [40, *later(200)])
 @pytest.mark.parametrize("name", MODELS)
-def test_two_hundred_corruptions_are_all_refused(name: str, tmp_path: Path) -> None:
+def test_corruptions_are_all_refused(name: str, count: int, tmp_path: Path) -> None:
     MODELS[name]().save(tmp_path / "whole")
     data, chance, tried = (tmp_path / "whole").read_bytes(), random.Random(name), 0
     path = tmp_path / "damaged.safetensors"
-    while tried < 200:
+    while tried < count:
         broken = damage(data, chance)
         if broken != data:
             path.write_bytes(broken)
@@ -85,7 +88,7 @@ def test_the_bits_of_every_kind_of_weight_are_held_by_the_checksum(tmp_path: Pat
         make().save(path)
         text = json.loads(path.read_bytes()[8 : 8 + int.from_bytes(path.read_bytes()[:8], "little")])["__metadata__"]
         tensors = load_file(path)
-        for name in tensors:
+        for name in {re.sub(r"\d+", "", name): name for name in tensors}.values():  # the last of each kind
             other = {**tensors, name: tensors[name] * 1.0000001}
             save_file(other, path, metadata=text)
             with pytest.raises(ValueError, match="its checksum does not fit"):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError, fields
 from typing import Any
 
 import pytest
 
+from tfnewton.model.attention import AttentionOptions
+from tfnewton.model.feed_forward import erase
 from tfnewton.model.layout import Block, Layout, stack
+from tfnewton.model.maps import Selection
+from tfnewton.model.packing import Input, Output, Packing, StepBound
+from tfnewton.model.transformer import Frame
 
 
 @pytest.fixture
@@ -101,3 +107,21 @@ def test_a_head_is_value_key_transposed_query(layout: Layout) -> None:
     incomplete: Any = X @ A_T.T
     with pytest.raises(TypeError, match=r"^X\.add: must be value @ key.T @ query"):
         X.add(incomplete)
+
+
+def test_descriptions_are_never_changed() -> None:
+    """They are compared, shared and looked up by their content; only the modules of a transformer are edited."""
+    X, A_T, _ = Layout(X=2, A_T=2, y=1).blocks
+    write = X.add(X @ A_T.T @ X)
+    bound = StepBound("step_size", 0.1, 2)
+    entry = Input(name="A", shape=("n", "d"), block="X", place="matrix")
+    out = Output(name="A", shape=("n", "d"), block="X", place="matrix")
+    described: list[Any] = [
+        *(X, X.rows, X.T, X @ A_T.T, write.product, write, bound, entry, out),
+        Packing(sizes={"d": 2}, tokens="n", inputs=(entry,), constants={}, outputs=(out,)),
+        *(Selection.identity(2), AttentionOptions(), Frame("input", {}, ()), erase(X)[0]),
+    ]
+    for of in described:
+        for field in fields(of):
+            with pytest.raises(FrozenInstanceError):
+                setattr(of, field.name, None)

@@ -42,7 +42,7 @@ def oracle(selection: Selection) -> np.ndarray:
 )
 @example(Selection((Piece(0, 1, 2, 0.25),), (2, 4)), (), torch.float64, 0)
 @example(Selection((Piece(0, 1, 2, 0.25), Piece(2, 0, 1, -3.0)), (3, 4)), (2,), torch.float64, 0)
-@settings(deadline=None, max_examples=tries(80))
+@settings(deadline=None, max_examples=tries(40))
 def test_selection_equals_its_matrix(
     selection: Selection, batch: tuple[int, ...], dtype: torch.dtype, seed: int
 ) -> None:

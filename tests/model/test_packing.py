@@ -197,7 +197,7 @@ def test_float32_transformers_pack_float32_and_refuse_what_overflows_it() -> Non
 
 
 @given(st.integers(1, 6), st.integers(0, 6), st.floats(-3, 3), st.sampled_from([0.0, 0.3, 10.0]), st.integers(0, 999))
-@settings(deadline=None, max_examples=tries(40))
+@settings(deadline=None, max_examples=tries(20))
 def test_step_sizes_end_where_the_iteration_diverges(
     d: int, more: int, log_scale: float, ridge: float, seed: int
 ) -> None:

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from tfnewton.figures.linear_regression import errors_by_depth, layers_by_condition, predictions_by_depth
+from tfnewton.figures.linear_regression import (
+    errors_by_depth,
+    layers_by_condition,
+    predictions_by_depth,
+    roundoff_by_condition,
+)
 from tfnewton.rerun.parameters import LinearRegression
 
 LEGAL: dict[str, Any] = {
@@ -55,7 +60,7 @@ def drawn(ax: Axes) -> list[list[float]]:
 @pytest.mark.parametrize("steps", [0, 1, 12])
 def test_errors_by_depth_draws_every_curve(steps: int) -> None:
     later, layers = np.arange(3, 4 + steps), np.arange(4 + steps)
-    curves = [0.5**later, 0.4**later, 0.6**later, 0.9**layers, 2.0**layers]
+    curves = [0.5**later, 0.3**later, 0.4**later, 0.6**later, 0.9**layers, 2.0**layers]
     figure = errors_by_depth(*((later if len(y) == len(later) else layers, y) for y in curves))
     lines = drawn(figure.axes[0])
     assert all(any(np.array_equal(y, line) for line in lines) for y in curves)
@@ -63,7 +68,7 @@ def test_errors_by_depth_draws_every_curve(steps: int) -> None:
 
 def test_errors_of_zero_stay_on_the_logarithmic_axis() -> None:
     layers, zero = np.arange(4), np.zeros(4)
-    figure = errors_by_depth(*((layers, zero),) * 5)
+    figure = errors_by_depth(*((layers, zero),) * 6)
     assert all(0 < min(line) < 1e-16 for line in drawn(figure.axes[0]))
 
 
@@ -71,11 +76,11 @@ def test_layers_by_condition_draws_measured_and_predicted() -> None:
     curves = [
         ([1.0, 10.0, 1e4], [3, 14, 34]),
         ([1.0, 10.0], [1, 126]),
+        ([10.0, 1e4], [125, 131218]),
         ([1.0, 1e4], [3, 34]),
         ([1.0, 1e4], [1, 138149]),
     ]
-    newton, descent, newton_predicted, descent_predicted = [(np.asarray(x), np.asarray(y)) for x, y in curves]
-    figure = layers_by_condition(newton, descent, newton_predicted, descent_predicted)
+    figure = layers_by_condition(*((np.asarray(x), np.asarray(y)) for x, y in curves))
     lines = drawn(figure.axes[0])
     assert all(y in lines for _, y in curves)
 
@@ -89,3 +94,15 @@ def test_predictions_by_depth_names_the_transformers() -> None:
     assert {text.get_text() for text in above.texts} == {"one", "two"}
     assert all(list(score) in drawn(below) for score in scores.values())
     assert [0.4, 0.4] in drawn(below)
+
+
+def test_roundoff_by_condition_draws_every_prompt_and_the_medians() -> None:
+    left: dict[float, list[float]] = {1e2: [1e-15, 3e-15, 2e-15], 1e4: [2e-13] * 3}
+    right: dict[float, list[float]] = {1e2: [1e-14] * 3, 1e4: [1e-11, 4e-11, 9e-11]}
+    figure = roundoff_by_condition(left, right)
+    lines = drawn(figure.axes[0])
+    assert [2e-15, 2e-13] in lines
+    assert [1e-14, 4e-11] in lines
+    assert all(of in lines for errors in (left, right) for of in errors.values())
+    names = [text.get_text() for text in figure.axes[0].texts]
+    assert names[:2] == [r"$X_TA^\top y$", r"$y^\top AX_T$"]

@@ -7,6 +7,7 @@ import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from string import Formatter
 
 import nbformat
 import pytest
@@ -15,6 +16,10 @@ from nbformat import NotebookNode
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 MACHINE_PATH = re.compile(r"(?<![\w.~])/(?:home|root|tmp|work|usr|opt|var|mnt|Users|private)/")
 PARAMETER = re.compile(r"(?P<name>[a-z]\w*): (?P<type>[a-z\[\], ]+) = (?P<value>[^=#]+?)  # (?P<help>[^=#]+)")
+
+WIDTH = re.compile(r"(?:.?[<>=^])?[-+ ]?z?#?\d")  # at the start of a format's specification; "9" stands for a field
+PERCENT = re.compile(r"%(?:\(\w+\))?[-+ #0]*[\d*]")
+PADDING = {"ljust", "rjust", "center", "zfill", "expandtabs"}
 
 TABLE = "application/vnd.dataresource+json"
 
@@ -44,8 +49,69 @@ def has_image(output: NotebookNode) -> bool:
 
 def has_numbers(output: NotebookNode) -> bool:
     shown = output.get("data", {})
-    text: str = shown["text/plain"] if TABLE in shown else output.get("text", "")
+    text: str = shown["text/plain"] if TABLE in shown else shown.get("text/markdown", output.get("text", ""))
     return re.search(r"\d", text) is not None
+
+
+def hand_padded(source: str) -> list[str]:
+    """The pieces of code that line up columns by hand: widths in format specifications, and methods that pad."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        padded = False
+        if isinstance(node, ast.FormattedValue) and isinstance(node.format_spec, ast.JoinedStr):
+            parts = node.format_spec.values
+            padded = bool(WIDTH.match("".join(p.value if isinstance(p, ast.Constant) else "9" for p in parts)))  # type: ignore[misc]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            text = node.func.value
+            if node.func.attr == "format" and isinstance(text, ast.Constant) and isinstance(text.value, str):
+                padded = any(
+                    WIDTH.match(spec.replace("{}", "9")) for *_, spec, _ in Formatter().parse(text.value) if spec
+                )
+            else:
+                padded = node.func.attr in PADDING
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant):
+            padded = isinstance(node.left.value, str) and bool(PERCENT.search(node.left.value))
+        found += [ast.unparse(node)] if padded else []
+    return found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'print(f"{x:6d}")',
+        'print(f"{x:<8}")',
+        "print(f\"{'':10}\")",
+        'print(f"{x:*^9.2f}")',
+        'print(f"{x:>{width}}")',
+        'print("{:6d} {:12d}".format(1, 2))',
+        'print("x".ljust(9))',
+        "print(name.rjust(3), name.center(4))",
+        'print("%6.2f" % x)',
+    ],
+)
+def test_padding_by_hand_is_noticed(source: str) -> None:
+    assert hand_padded(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'print(f"{x:.3g} {y:,} {z:+.2e} {w!r} {v:d}")',
+        'print(f"{x:.{digits}g}")',
+        'print("{:.2f} and {}".format(1.0, 2))',
+        'print("%.3g" % x, 7 % 5)',
+        'ax.text(0, 0, "p", ha="center")',
+        "layout.centers(3)",
+    ],
+)
+def test_what_pads_nothing_is_left_alone(source: str) -> None:
+    assert not hand_padded(source)
+
+
+@each_notebook
+def test_no_column_is_lined_up_by_hand(path: Path) -> None:
+    """Tables are tfnewton.figures.tables': text padded with blanks is no table to a screen reader or a program."""
+    assert not [piece for cell in code_cells(path) for piece in hand_padded(cell.source)]
 
 
 def test_there_are_chapters() -> None:

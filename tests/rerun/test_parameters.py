@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from pydantic import ValidationError
 
 from tests.helpers.tries import later
+from tfnewton.campaign import results
 from tfnewton.constructions.logistic_regression import largest_iterate
-from tfnewton.rerun.parameters import DampedNewton, LogisticConstruction, MainTheorem, SelfConcordance, least_error
+from tfnewton.rerun.parameters import (
+    DampedNewton,
+    LogisticConstruction,
+    MainTheorem,
+    SelfConcordance,
+    TrainingLogistic,
+    least_error,
+)
 from tfnewton.theory.error_budget import error_budget
 
 CONSTRUCTION: dict[str, Any] = {"d": 3, "n": 8, "mu": 0.1, "error": 1e-3, "inversion_steps": 8, "seed": 0}
@@ -21,7 +32,8 @@ THEOREM: dict[str, Any] = {
 @pytest.mark.parametrize("mu", [1e-3, 0.1])
 @pytest.mark.parametrize("d", [1, *later(64)])
 def test_least_error_is_within_reach_of_float64(d: int, mu: float) -> None:
-    budget = error_budget(d, mu, max(least_error(d, mu), 1e-6), radius=largest_iterate(mu))
+    error = max(least_error(d, mu), 1e-6)
+    budget = error_budget(d, mu, error, radius=largest_iterate(mu, error))
     assert budget.bound <= budget.error
     assert budget.relu_width() < 2_000_000
 
@@ -29,7 +41,7 @@ def test_least_error_is_within_reach_of_float64(d: int, mu: float) -> None:
 @pytest.mark.parametrize(("d", "n", "mu", "error"), [(30, 100, 0.01, 1e-3), (64, 1000, 0.1, 0.1), (5, 26, 1e-3, 4e-5)])
 def test_least_error_bounds_the_work(d: int, n: int, mu: float, error: float) -> None:
     assert error >= least_error(d, mu, n)
-    assert error_budget(d, mu, error, radius=largest_iterate(mu)).relu_width() * n < 1.2e7
+    assert error_budget(d, mu, error, radius=largest_iterate(mu, error)).relu_width() * n < 1.2e7
 
 
 @pytest.mark.parametrize(
@@ -53,3 +65,16 @@ def test_chapters_of_many_hessians_keep_them_small(name: str, value: int) -> Non
         SelfConcordance(mu=0.1, seed=0, **sizes)
     with pytest.raises(ValidationError, match=rf"(?s)\b{name}\b.*less than or equal to {value - 1}"):
         DampedNewton(mu=0.1, start=1.0, error=0.01, seed=0, **sizes)
+
+
+def test_help_of_the_logistic_chapter_names_the_depths_that_run_without_training() -> None:
+    (path,) = (Path(__file__).parents[2] / "notebooks").glob("*_training_logistic.ipynb")
+    cell = next(c for c in nbformat.read(path, as_version=4).cells if "parameters" in c.metadata.get("tags", []))
+    shown, retrained = cell.source.splitlines()[0].partition("#")[2].split("; with retrain ")
+    assert [int(n) for n in re.findall(r"\d+", shown)] == list(results.by_depth()["encoder"])
+    assert re.findall(r"\d+", retrained) == ["1", "40"]
+    field = TrainingLogistic.model_fields["layers"]
+    assert {name: getattr(of, name) for of in field.metadata for name in ("ge", "le") if hasattr(of, name)} == {
+        "ge": 1,
+        "le": 40,
+    }

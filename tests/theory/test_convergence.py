@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import expit
 
 from tests.helpers.logistic_problems import random_problems, reference
 from tests.helpers.tries import later
 from tfnewton.algorithms.logistic_regression import (
     damped_newton,
-    damping_constant,
     loss,
     minimize,
     newton_decrement,
 )
+from tfnewton.damping import damping_constant
 from tfnewton.theory import convergence as cv
 from tfnewton.theory.self_concordance import standard_constant
 
@@ -113,29 +115,106 @@ def test_final_distance_needs_small_errors(e: float, limit: float) -> None:
         cv.final_distance(mu, 1.5)
 
 
+def extremes(mu: float) -> tuple[float, float, float]:
+    """Return the largest p (1 - p), its largest slope, and the largest need of a unit row, found by search."""
+
+    def curvature(m: float) -> float:
+        return float(expit(m) * expit(-m))
+
+    def slope(m: float) -> float:
+        return curvature(m) * float(expit(m) - expit(-m))
+
+    def need(m: float) -> float:
+        return slope(m) / (2 * float(np.power(curvature(m) + mu, 1.5)))
+
+    functions = (curvature, slope, need)
+    starts = np.linspace(0.0, 40.0, 4001)
+    found = []
+    for function in functions:
+        at = starts[int(np.argmax([function(m) for m in starts]))]
+        best = minimize_scalar(lambda m, f=function: -f(m), bounds=(at - 0.02, at + 0.02), options={"xatol": 1e-12})
+        found.append(-float(best.fun))
+    return found[0], found[1], found[2]
+
+
 @pytest.mark.parametrize("damping", ["paper", "sharp"])
-def test_constants_by_hand(damping: str) -> None:
-    for mu in np.logspace(-6, 2, 60):
-        M = 1 / (2 * np.sqrt(mu)) if damping == "paper" else 1 / (3 * np.sqrt(3 * mu) * (1 + 4 * mu))
-        nu, start = M * np.sqrt(mu + 0.25), 3.0
-        radius = max(start, 2 + 3 / mu)
-        largest = M * (1 + mu * radius) / np.sqrt(mu)
-        limit = min(1, 0.02 / nu, 0.069 / ((1 + largest) * nu))
-        assert cv.error_limit(mu, start, damping) == pytest.approx(limit, rel=1e-12)
-        claim = cv.convergence(mu, limit / 2, 7.7, start, damping)
-        b = 1.75 * nu * limit / 2
-        assert (claim.radius, claim.largest_decrement) == pytest.approx((radius, largest), rel=1e-12)
-        assert claim.phase_one == 770
-        assert claim.decrement == pytest.approx(2.3 * b)
-        assert claim.distance == pytest.approx(2.3 * b / (1 - 2.3 * b) / (M * np.sqrt(mu)))
-        assert claim.gap == pytest.approx(0.6 * (2.3 * b) ** 2)
-        # What the final distance needs follows from the limit, and there it is 1.06 errors at most.
-        rho = nu + 1 / (12 * np.sqrt(3) * mu)
-        limit = cv.error_limit(mu, start, damping)
-        worst = cv.convergence(mu, limit, 1.0, start, damping).distance
-        assert rho * worst <= 0.5
-        assert nu * worst < 1
-        assert cv.final_distance(mu, limit, damping) <= 1.06 * limit
+@pytest.mark.parametrize("mu", [1e-5, 1e-3, 0.1, 1.0, 10.0])
+def test_constants_by_search(mu: float, damping: str) -> None:
+    curvature, slope, need = extremes(mu)
+    M = need if damping == "sharp" else 1 / (2 * np.sqrt(mu))  # the paper's is read off its factor
+    nu, start = M * np.sqrt(mu + curvature), 3.0
+
+    def outward(r: float) -> float:  # how much a step from norm r may gain with an error of norm 1, at most
+        return float(1 - 2 * (mu * r - 1) / (2 * mu + 1 + mu * r))
+
+    radius = max(start, brentq(outward, 1 / mu, 1e3 / mu + 1e3))
+    # A row of norm one with the wrong label: far out its decrement reaches the bound.
+    far = M * np.asarray(newton_decrement(np.array([-radius]), np.ones((1, 1)), np.ones(1), mu))
+    largest = M * (1 + mu * radius) / np.sqrt(mu)
+    assert far <= largest * (1 + 1e-12)
+    assert mu > 0.1 or far == pytest.approx(largest, rel=1e-6)
+    # Phase I: the largest theta, to three digits, that leaves a fall of a hundredth.
+    theta = brentq(lambda t: 1 / 6 - np.log(7 / 6) + t + np.log1p(-t) - 0.01, 0.0, 0.5)
+    limit = min(1.0, 0.02 / nu, np.floor(1000 * theta) / 1000 / ((1 + largest) * nu))
+    assert cv.error_limit(mu, start, damping) == pytest.approx(limit, rel=1e-6)
+    claim = cv.convergence(mu, limit / 2, 7.7, start, damping)
+    assert (claim.radius, claim.largest_decrement) == pytest.approx((radius, largest), rel=1e-6)
+    assert claim.phase_one == 770  # a hundredth a step
+    assert claim.decrement == pytest.approx(2.3 * 1.75 * nu * limit / 2, rel=1e-6)
+    assert claim.distance == pytest.approx(claim.decrement / (1 - claim.decrement) / (M * np.sqrt(mu)), rel=1e-6)
+    # lambda^2 / 2 (1 - lambda) is largest, in units of lambda^2, at 1/6.
+    assert claim.gap == pytest.approx(claim.decrement**2 / (2 * (1 - 1 / 6)))
+    # What is left is a fixed point of D -> rho D^2 + error, with half the largest slope of the Hessian over mu in rho.
+    for error in (limit, limit / 100):
+        left = cv.final_distance(mu, error, damping)
+        rho = nu + slope / (2 * mu)
+        assert rho * left**2 + error == pytest.approx(left, rel=1e-9)
+        assert 2 * rho * left < 1, "the smaller one"
+
+
+@pytest.mark.parametrize("damping", ["paper", "sharp"])
+@pytest.mark.parametrize("start", [0.0, 3.0, 1e3])
+def test_the_final_accuracy_follows_from_the_theorem(damping: str, start: float) -> None:
+    """What dn-accuracy needs follows from the limit, and there it is 1.06 errors at most."""
+    worst = 0.0
+    for mu in np.logspace(-6, 4, 201):
+        M = damping_constant(float(mu), damping)
+        rho = M * np.sqrt(mu + 0.25) + 1 / (12 * np.sqrt(3) * mu)
+        limit = cv.error_limit(float(mu), start, damping)
+        distance = cv.convergence(float(mu), limit, 1.0, start, damping).distance
+        assert rho * distance <= 0.333
+        assert 4 * rho * limit < 0.202
+        worst = max(worst, cv.final_distance(float(mu), limit, damping) / limit)
+    assert worst <= 1.057
+    if damping == "sharp" and start == 0.0:
+        assert worst > 1.055, "no smaller factor follows"
+
+
+def test_the_proof_for_the_sharp_constant_step_by_step() -> None:
+    """Each line of it as a function of zeta = sqrt(1 + 1/4mu) alone, over its whole range."""
+    zeta = 1 + np.logspace(-6, 4, 20001)
+    mu = 1 / (4 * (zeta**2 - 1))
+    sigma = 1 / (3 * np.sqrt(3) * (1 + 4 * mu))
+    nu = sigma * zeta
+    np.testing.assert_allclose(nu, sigma / np.sqrt(mu) * np.sqrt(mu + 0.25), rtol=1e-9)
+    np.testing.assert_allclose(1 / (12 * np.sqrt(3) * mu), sigma * zeta**2, rtol=1e-9)
+    largest = (zeta**2 - 1) * (16 * zeta**2 - 14) / (3 * np.sqrt(3) * zeta**2)
+    np.testing.assert_allclose(largest, sigma * (4 + 2 * mu) / mu, rtol=1e-9)
+    error = np.minimum(0.02, 0.069 / (1 + largest))  # in units of 1 / nu
+    assert 2.3 * 1.75 / (1 - 2.3 * 1.75 * 0.02) <= 4.378
+    distance = 4.378 * zeta * (1 + zeta) * error
+    assert 0.3325 < distance.max() < 0.333
+    assert 0.2005 < (4 * (1 + zeta) * error).max() < 0.202
+    # From 1.513 on the second bound counts, and falls.
+    beyond = zeta >= 1.513
+    assert np.all(1 + largest[beyond] >= 3.452)
+    Z = zeta[beyond] ** 2
+    P = 16 * Z - (30 - 3 * np.sqrt(3)) + 14 / Z
+    ratio = (1 + largest[beyond]) / (zeta[beyond] * (1 + zeta[beyond]))
+    np.testing.assert_allclose(ratio, P / (3 * np.sqrt(3) * (Z + zeta[beyond])), rtol=1e-9)
+    assert np.all(np.diff(ratio) > 0)
+    grows = (16 - 14 / Z**2) * (Z + zeta[beyond]) - P * (1 + 1 / (2 * zeta[beyond]))
+    assert np.all(grows > 8 * zeta[beyond] + 24.8 - 28 / Z - 21 / zeta[beyond] ** 3)
 
 
 @pytest.mark.parametrize("b", [0.035, 0.01, 1e-4, 1e-8, 1e-12])
@@ -147,8 +226,9 @@ def test_phase_two_count_of_the_recursion(b: float) -> None:
     if error <= cv.error_limit(mu):
         assert cv.convergence(mu, error, 1.0).phase_two == steps
     for _ in range(steps):
-        lam = 2 * lam**2 + b
+        before, lam = lam, 2 * lam**2 + b
     assert lam <= 2.3 * b
+    assert steps == 1 or before > 1.01 * b, "and the error alone is not all that is left one step earlier"
 
 
 def test_the_gap_is_below_the_error_once_the_error_is_small() -> None:

@@ -164,6 +164,17 @@ def test_phase_one_decrease_by_hand() -> None:
     assert dn.phase_one_steps(5.0, 0.1, theta=0.1) > dn.phase_one_steps(5.0, 0.1)
 
 
+@pytest.mark.parametrize(
+    ("gap", "mu", "theta"), [(50.0, 0.1, 0.0), (50.0, 0.1, 0.05), (3.0, 2.0, 0.1), (400.0, 1e-3, 0.0)]
+)
+def test_phase_one_steps_by_stepping_down(gap: float, mu: float, theta: float) -> None:
+    count, left, least = 0, gap, 1 / 6 - np.log(7 / 6)
+    while left >= least:
+        left -= float(dn.phase_one_decrease(left, mu)) + theta + np.log1p(-theta)
+        count += 1
+    assert dn.phase_one_steps(gap, mu, theta) == count
+
+
 def test_exact_steps_lower_the_decrement_below_the_golden_section() -> None:
     lam = np.linspace(1e-6, dn.DECREASING_BELOW, 1000)
     assert np.all(np.asarray(dn.decrement_bound(lam)) <= lam * (1 + 1e-12))
@@ -253,6 +264,30 @@ def test_printed_decrement_bound_drops_the_error() -> None:
     step = float(M * norm(reference(x, A, y, mu)[1], eps))
     assert found.left > 5 * dn.printed_decrement_bound(0.0, step, 0.01, mu)
     assert found.holds()
+
+
+def test_printed_bounds_by_hand() -> None:
+    lam, c, s = 0.4, 0.03, 0.2
+    squared = (0.4 / 1.4) ** 2 - 2 * 0.03 / 1.4 + 0.04
+    assert dn.printed_decrease(lam, c, s) == pytest.approx(0.16 / 1.4 - 0.03 + squared + np.log1p(-squared), rel=1e-12)
+    share = 0.4 / 1.4 + 0.05 * (0.5 + np.sqrt(1.3 / 1.2))
+    assert dn.printed_decrement_bound(lam, 0.25, 0.05, 0.3) == pytest.approx((0.25 + 0.4) * share / 0.75, rel=1e-12)
+
+
+def test_the_quadratic_bound_is_claimed_up_to_its_ends_and_no_further() -> None:
+    assert dn.quadratic_bound(1 / 6, 0.02) == pytest.approx(2 / 36 + 0.035, rel=1e-12)
+    assert np.isinf(dn.quadratic_bound(1 / 6 + 1e-9, 0.0))
+    assert np.isinf(dn.quadratic_bound(0.0, 0.02 + 1e-9))
+
+
+def test_gap_bound_is_claimed_from_a_sixth_on() -> None:
+    """A = 0: lambda = |x| / 2 with the paper's constant, so x = 1/3 is where the phases meet."""
+    mu = 0.3
+    x = np.array([[1 / 3 - 1e-6], [1 / 3 + 1e-6], [40.0]])
+    found = dn.step_bounds(x, ZERO, ONE, mu, standard_constant(mu))["gap"]
+    np.testing.assert_array_equal(np.isfinite(found.left), [False, True, True])
+    t = np.array([1 / 6, np.sqrt(8 * mu * 1600 / 8 / (1 + 4 * mu))])
+    np.testing.assert_allclose(np.asarray(found.left)[1:], t - np.log1p(t), rtol=1e-6)
 
 
 def test_printed_lower_bound_of_the_integral_is_false() -> None:

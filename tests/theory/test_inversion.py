@@ -51,6 +51,16 @@ def check_exact(A: np.ndarray, init: str, order: int, tolerance: float, T: int) 
     assert all(value > tolerance * (1 - 1e-6) for value in measured[:-1])
 
 
+@pytest.mark.parametrize("init", theory.INITS)
+@pytest.mark.parametrize(("d", "kappa"), [(3, 1.5), (3, 20.0), (8, 3.0)])
+def test_residual_at_the_start_is_attained(init: str, d: int, kappa: float) -> None:
+    """exp(-decay_rate) is ||I - A X_0|| of a worst case, to many digits: whole numbers of steps hide a factor."""
+    worst = {"norms": flat(d, kappa), "frobenius": np.diag([1.0] * (d - 1) + [1.0 / kappa])}
+    A = worst.get(init, matrix(d, kappa, 3, definite=init == "identity"))
+    start = np.eye(d) - A @ np.asarray(algorithms.initial(A, init))
+    assert math.exp(-theory.decay_rate(kappa, init, d)) == pytest.approx(np.linalg.norm(start, 2), rel=1e-9)
+
+
 @given(d=st.integers(2, 12), kappa=kappas, tolerance=tolerances, order=orders, seed=seeds)
 @settings(deadline=None, max_examples=tries(60))
 @pytest.mark.parametrize("init", EXACT)
@@ -162,13 +172,26 @@ def test_newton_is_the_logarithm_of_gradient_descent(kappa: float, tolerance: fl
     assert T == 0 or order ** (T - 1) < k
 
 
-def test_work_is_least_at_order_three() -> None:
+@pytest.mark.parametrize("kappa", [1.01, 2.0, 100.0])
+def test_at_size_two_the_bound_of_norms_is_not_attained(kappa: float) -> None:
+    """||A||_1 ||A||_inf reaches d s1^2 only with two singular vectors for s1: for d = 2, where kappa is 1."""
+    angle = np.linspace(0.0, np.pi, 361)
+    turn = np.moveaxis(np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]), -1, 0)
+    for sign in (1.0, -1.0):
+        A = np.abs(turn[:, None] @ np.diag([1.0, sign / kappa]) @ turn[None])
+        assert np.max(A.sum(axis=-1).max(axis=-1) * A.sum(axis=-2).max(axis=-1)) < 2.0 - 0.5 * (1.0 - 1.0 / kappa)
+    H = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2.0)
+    assert np.linalg.norm(H, 1) * np.linalg.norm(H, np.inf) == pytest.approx(2.0)
+
+
+def test_by_horners_rule_work_is_least_at_order_three() -> None:
     work = {p: theory.work_per_doubling(p) for p in range(2, 40)}
     assert min(work, key=lambda p: work[p]) == 3
     assert work[3] == pytest.approx(3 / math.log2(3), rel=1e-15)
     assert work[2] == work[4] == 2.0
     counted = {p: theory.products(p) * theory.steps(1e3, 1e-6, p, "optimal") for p in (2, 3, 4, 5)}
     assert counted == {2: 46, 3: 45, 4: 48, 5: 50}
+    assert theory.work_per_doubling(9, 5) == pytest.approx(5 / math.log2(9), rel=1e-15)
 
 
 def test_products_are_those_of_the_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,6 +273,10 @@ REFUSED: dict[str, Refusals] = {  # by argument
         (ValueError, r"d = 0: must be at least 1", {"init": "frobenius", "d": 0}),
         (TypeError, r"d = 2.0: must be an integer", {"d": 2.0}),
     ],
+    "per_step": [
+        (ValueError, r"per_step = 0: must be at least 1", {"per_step": 0}),
+        (TypeError, r"per_step = 2.5: must be an integer", {"per_step": 2.5}),
+    ],
     "order": [
         (ValueError, r"order = 1: must be at least 2", {"order": 1}),
         (TypeError, r"order = 2.0: must be an integer", {"order": 2.0}),
@@ -264,7 +291,7 @@ REFUSED: dict[str, Refusals] = {  # by argument
         (TypeError, r"rate = '1': must be", {"rate": "1"}),
     ],
 }
-GOOD = {"kappa": 9.0, "tolerance": 0.1, "order": 2, "init": "spectral", "steps": 2, "rate": 1.0}
+GOOD = {"kappa": 9.0, "tolerance": 0.1, "order": 2, "init": "spectral", "steps": 2, "rate": 1.0, "per_step": 3}
 
 
 @pytest.mark.parametrize("name", [name for name in theory.__all__ if name != "INITS"])

@@ -84,6 +84,14 @@ def test_eigenvalue_bounds_fail_for_an_error_that_is_not_symmetric() -> None:
     assert all(inequality.holds() for inequality in pt.condition_number_bounds(H, E))
 
 
+@pytest.mark.parametrize("size", [0.1, 0.6])
+def test_condition_number_bounds_are_attained_on_both_sides(size: float) -> None:
+    H, E = np.diag([4.0, 1.0]), np.diag([size, -size])
+    below, above = (pt.condition_number_bounds(H, sign * E)[side] for side, sign in ((0, -1), (1, 1)))
+    assert below.left == pytest.approx(below.right, rel=1e-12) == pytest.approx((4 - size) / (1 + size))
+    assert above.left == pytest.approx(above.right, rel=1e-12) == pytest.approx((4 + size) / (1 - size))
+
+
 def test_hill_climbing_approaches_the_condition_number_bound() -> None:
     def score(candidates: np.ndarray) -> np.ndarray:
         H = np.broadcast_to(np.diag([4.0, 1.0]), (len(candidates), 2, 2))
@@ -108,6 +116,17 @@ def test_step_size_control(mu: float, error: float, seed: int) -> None:
     eta = 2 * np.sqrt(mu) / (2 * np.sqrt(mu) + np.sqrt(np.array([z, other])))
     np.testing.assert_allclose(pt.step_size(z, mu), eta[0], rtol=1e-12)
     np.testing.assert_allclose(found.left, np.abs(eta[0] - eta[1]), atol=1e-14)
+
+
+@settings(deadline=None, max_examples=tries(40))
+@given(mu=st.floats(1e-4, 10.0), z=st.floats(0.0, 100.0), h=st.floats(1e-6, 100.0))
+def test_step_size_moves_most_from_zero(mu: float, z: float, h: float) -> None:
+    # eta falls and is convex, so eta(z) - eta(z + h) falls with z: the whole proof of the threshold.
+    eta = 2 * np.sqrt(mu) / (2 * np.sqrt(mu) + np.sqrt(np.array([0.0, h, z, z + h])))
+    assert eta[2] - eta[3] <= (eta[0] - eta[1]) * (1 + 1e-12)
+    found = pt.step_size_bound(z, z + h, mu)
+    assert found.left == pytest.approx(eta[2] - eta[3], abs=1e-14)
+    assert found.right == pytest.approx(eta[0] - eta[1], rel=1e-9)
 
 
 @pytest.mark.parametrize("error", [0.01, 0.3, 0.8])

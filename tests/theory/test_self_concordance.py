@@ -75,8 +75,36 @@ def test_local_constant_is_the_third_derivative(seed: int, n: int, d: int, mu: f
 def test_the_penalty_is_needed() -> None:
     # At a fixed margin, as mu -> 0, it tends to tanh(m/2) / (2 sqrt(p (1 - p))), which grows like e^(m/2) / 2.
     margins = np.array([[5.0], [10.0], [20.0]])
-    found = sc.local_constant(margins, np.ones(1), np.ones((1, 1)), np.ones(1), 1e-12)
-    np.testing.assert_allclose(found, np.exp(margins[:, 0] / 2) / 2, rtol=0.02)
+    found = sc.local_constant(margins, np.ones(1), np.ones((1, 1)), np.ones(1), 1e-300)
+    np.testing.assert_allclose(found, np.sinh(margins[:, 0] / 2), rtol=1e-12)
+
+
+@settings(deadline=None, max_examples=tries(20))
+@given(seed=st.integers(0, 9999), n=st.integers(1, 8), d=st.integers(1, 3))
+def test_the_penalty_is_needed_for_all_data(seed: int, n: int, d: int) -> None:
+    """Along x = t u the need is at least (beta / B) sinh(t beta / 2), beta and B the least and largest |a_i^T u|."""
+    rng = np.random.default_rng(seed)
+    A, y, u = rng.normal(size=(n, d)), rng.choice([-1.0, 1.0], size=n), rng.normal(size=d)
+    A /= np.linalg.norm(A, axis=1).max() * (1 + 1e-12)
+    A[1:] *= rng.uniform(size=(n - 1, 1)) < 0.8  # some rows are zero, and do not count
+    c = np.abs(A @ u)
+    beta, B = c[c > 0].min(), c.max()
+    t = np.array([1.0, 5.0, 10.0]) / beta
+    need = np.asarray(sc.local_constant(t[:, None] * u, u, A, y, 1e-300))
+    assert np.all(need >= beta / B * np.sinh(t * beta / 2) * (1 - 1e-9))
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.1, 1.0])
+def test_what_two_examples_of_unequal_length_lose(mu: float) -> None:
+    """a = 1 and 1 - delta: |c|^3 <= c^2 loses delta / 2, and 1 - 4q <= 1 - 4w loses 8 mu / (1 + 4 mu) times that."""
+    margins = sc.extremal_margin(mu) + np.linspace(-0.1, 0.1, 2001)
+    for delta in (0.01, 0.001):
+        A = np.array([[1.0], [1 - delta]])
+        need = np.asarray(sc.local_constant(margins[:, None], np.ones(1), A, np.ones(2), mu)).max()
+        lost = 1 - need / sc.sharp_constant(mu)
+        assert lost == pytest.approx(delta / 2 * (1 + 8 * mu / (1 + 4 * mu)), rel=6 * delta)
+        if (mu, delta) == (0.1, 0.01):
+            assert lost == pytest.approx(0.00785, abs=5e-6)
 
 
 def test_scaling_conventions() -> None:
@@ -188,6 +216,38 @@ def test_sides_are_what_they_say() -> None:
     below, above = sc.function_bounds(x, step, A, y, mu, M)
     np.testing.assert_allclose([below.left, below.right], [(r - np.log1p(r)) / M**2, rise], rtol=1e-9)
     np.testing.assert_allclose(above.right, (-r - np.log1p(-r)) / M**2, rtol=1e-12)
+
+
+def test_sides_of_gap_and_distance_are_what_they_say() -> None:
+    mu, M = 0.1, 1.3
+    A, y, _, u = (part[0] for part in random_problems(4, 1, mu, 7, 3))
+    best = np.asarray(minimize(A, y, mu))
+    x = best + u / 4
+    gradient, H = reference(x, A, y, mu)
+    lam = np.sqrt(gradient @ np.linalg.solve(H, gradient))
+    assert 0.1 < M * lam < 0.9
+
+    def f(z: np.ndarray) -> float:
+        return float(np.logaddexp(0, -y * (A @ z)).mean() + mu / 2 * z @ z)
+
+    below, above = sc.gap_bounds(x, A, y, mu, M)
+    np.testing.assert_allclose([below.right, above.left], f(x) - f(best), rtol=1e-9)
+    np.testing.assert_allclose(below.left, (M * lam - np.log1p(M * lam)) / M**2, rtol=1e-9)
+    np.testing.assert_allclose(above.right, (-M * lam - np.log1p(-M * lam)) / M**2, rtol=1e-9)
+    distance = sc.distance_bound(x, A, y, mu, M)
+    np.testing.assert_allclose(distance.left, np.sqrt((x - best) @ H @ (x - best)), rtol=1e-8)
+    np.testing.assert_allclose(distance.right, lam / (1 - M * lam), rtol=1e-9)
+
+
+@pytest.mark.parametrize("constant", [0.9, 1.0])
+def test_the_sharp_constant_is_the_least_that_every_bound_allows(constant: float) -> None:
+    """To either side of the extremal example's worst point: with 0.9 of it a bound of each kind breaks."""
+    mu = 0.01
+    A, y, x = np.ones((1, 1)), np.ones(1), np.array([sc.extremal_margin(mu)])
+    M = constant * sc.sharp_constant(mu)
+    for bounds in (sc.function_bounds, sc.hessian_bounds, sc.mean_hessian_bounds):
+        held = [side.holds() for step in (-0.05, 0.05) for side in bounds(x, np.array([step]), A, y, mu, M)]
+        assert all(held) == (constant == 1.0), bounds.__name__
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-7, 1e-3, 1.0, 50.0, 2000.0])

@@ -283,6 +283,19 @@ def test_budget_spends_the_error_and_no_more(d: int, mu: float, digits: float, s
         assert budget.bound >= 0.99 * error
 
 
+def test_far_margins_need_no_units() -> None:
+    """Beyond 50 the units hold p and d constant, within the tolerances still: only eta notices the radius."""
+    mu, z = 1e-3, np.concatenate([np.linspace(-60, 60, 4801), [-1e4, -1e3, 1e3, 1e4]])
+    budget = error_budget(2, mu, 0.05, radius=1e4)
+    relu = budget.layers()
+    d = expit(z) * expit(-z)
+    assert np.all(np.abs(np.asarray(relu.probability.units()(z)) - expit(-z)) <= budget.e_p * np.sqrt(1 + d / mu))
+    assert np.all(np.abs(np.asarray(relu.variance.units()(z)) - d) <= budget.e_d * (1 + d / mu))
+    assert budget.margins == (-50.0, 50.0)
+    assert error_budget(2, mu, 0.05, radius=20.0).margins == (-20.0, 20.0)
+    assert budget.variances[0] == pytest.approx(math.exp(-50), rel=1e-6)
+
+
 def test_width_follows_its_law() -> None:
     errors = (1e-2, 1e-3, 1e-4)
     widths = [error_budget(5, 0.1, error).relu_width() for error in errors]

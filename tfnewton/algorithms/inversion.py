@@ -80,7 +80,8 @@ def initial(A: Array, init: str = "frobenius") -> Array:
     Args:
         A: (d, d), leading batch axes allowed, not zero.
         init: with singular values s1 >= ... >= sd,
-            "optimal": 2 A^T / (s1^2 + sd^2), the smallest residual that a multiple of A^T has;
+            "optimal": 2 A^T / (s1^2 + sd^2), the smallest residual that a multiple of A^T has; with u the spacing at
+            one it asks for u (s1/sd)^2 < 1, beyond which rounding can put it outside the basin;
             "spectral": A^T / s1^2;
             "norms": A^T / (||A||_1 ||A||_inf), which needs no singular value;
             "frobenius": A^T / ||A||_F^2, likewise;

@@ -57,8 +57,8 @@ def least_squares(A: Array, y: Array, ridge: float = 0.0) -> Array:
 def newton_least_squares(A: Array, y: Array, steps: int, step_size: float, order: int = 2, ridge: float = 0.0) -> Array:
     """Return w_T = X_T A^T y, X_T after T steps of ``newton_schulz`` on R = A^T A + ridge I from step_size R.
 
-    The prediction of thm:main_linear at a_test is a_test^T w_T. When R is singular, more steps than convergence
-    needs let roundoff grow by the factor ``order`` a step.
+    The prediction of thm:main_linear at a_test is a_test^T w_T. Roundoff in w_T is of the order of kappa(R) times
+    machine precision. When R is singular, more steps than convergence needs let it grow by the factor ``order`` a step.
 
     Args:
         A: (n, d), leading batch axes allowed; n >= d, or ridge above 0. Its dtype is that of the computation.
@@ -81,7 +81,9 @@ def newton_least_squares(A: Array, y: Array, steps: int, step_size: float, order
     R = normal_matrix(p.A, ridge, p.scale)  # (d, d)
     step = admissible_step("step_size", step_size, R, p.scale, 2, "A^T A" if ridge == 0.0 else "A^T A + ridge I")
     X = newton_schulz(R, steps, order, X0=step[..., None, None] * R)
-    return like(p.weights(apply(torch.as_tensor(X), apply(p.A.mT, p.y))), A, y)
+    # ``newton_schulz`` rounds R X: its X is off by X D, |D| ~ u kappa(R). Read from the right this is w^T D, from the
+    # left X D R w, larger by kappa(R).
+    return like(p.weights(apply(torch.as_tensor(X).mT, apply(p.A.mT, p.y))), A, y)
 
 
 def gradient_descent(A: Array, y: Array, steps: int, learning_rate: float, w0: Array | None = None) -> Array:

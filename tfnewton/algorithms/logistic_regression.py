@@ -21,20 +21,17 @@ import torch
 
 from tfnewton import checks
 from tfnewton.checks import Array
+from tfnewton.damping import damping_constant
 from tfnewton.scaling import exponent, rescaled, times_two_to
 
 __all__ = [
-    "DAMPINGS",
     "damped_newton",
-    "damping_constant",
     "gradient",
     "hessian",
     "loss",
     "minimize",
     "newton_decrement",
 ]
-
-DAMPINGS = ("paper", "sharp", "full")
 
 _SMALL_DECREMENT = 0.25  # in standard scaling full steps contract from here: lambda+ <= (lambda / (1 - lambda))^2
 
@@ -135,18 +132,6 @@ def newton_decrement(x: Array, A: Array, y: Array, mu: float) -> Array:
     """Return lambda_f(x) = sqrt(grad f^T (hess f)^-1 grad f), shape (...) (eq:Newton-decrement)."""
     data, (point,), _ = _near_one(*problem(A, y, mu, ("x", x)))
     return checks.like(checks.finite("lambda_f", data.newton(point)[1], _TOO_FAR), x, A, y)
-
-
-def damping_constant(mu: float, damping: str = "paper") -> float:
-    """Return the M of the damping factor 1 / (1 + M lambda_f), for rows of norm at most one.
-
-    - ``"paper"``: 1 / (2 sqrt(mu)), that is the factor 2 sqrt(mu) / (2 sqrt(mu) + lambda_f) of thm:logistic;
-    - ``"sharp"``: 1 / (3 sqrt(3 mu) (1 + 4 mu)), the smallest constant with which f is self-concordant;
-    - ``"full"``: 0, Newton's method without damping, which need not converge.
-    """
-    mu = checks.real("mu", mu, above=0.0)
-    constants = {"paper": 1 / (2 * math.sqrt(mu)), "sharp": 1 / (3 * math.sqrt(3 * mu) * (1 + 4 * mu)), "full": 0.0}
-    return constants[checks.choice("damping", damping, DAMPINGS)]
 
 
 def damped_newton(

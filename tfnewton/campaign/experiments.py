@@ -8,18 +8,11 @@ one table an experiment from all runs that are complete.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
+from tfnewton.campaign.mechanism import mechanism
 from tfnewton.campaign.recipes import (
     ABLATIONS,
     ENCODER_VARIATIONS,
@@ -32,23 +25,34 @@ from tfnewton.campaign.recipes import (
     logistic_encoder,
     varied_encoder,
 )
-from tfnewton.campaign.tables import INSIDE, OUTSIDE, Row, curves, functions, logistic, to_csv
+from tfnewton.campaign.tables import (
+    INSIDE,
+    OUTSIDE,
+    Row,
+    curves,
+    functions,
+    logistic,
+    losses_and_functions,
+    to_csv,
+)
+from tfnewton.campaign.workers import is_complete, run_all
 from tfnewton.checks import choice, integer
 from tfnewton.files import write_atomically
-from tfnewton.learning.configuration import check_same, read_config
-from tfnewton.learning.training import train
 
-__all__ = ["EXPERIMENTS", "Experiment", "carry_out", "command", "is_complete", "run_all", "write_table"]
+__all__ = ["EXPERIMENTS", "Experiment", "carry_out", "command", "write_table"]
 
 SEEDS = (0, 1, 2)
 LSA_DEPTHS = (1, 2, 3, 4, 5, 6)
 LN_DEPTHS = (1, 2, 3, 4, 5, 7, 8, 10, 12)
+FINAL_NORM_DEPTHS = (2, 4)
+DEEP_FINAL_NORM_DEPTHS = (8,)  # one seed
 LOGISTIC_DEPTHS = (1, 2, 4, 8, 12)
 DEEP_LOGISTIC_DEPTHS = (16, 20, 30, 40)  # one seed
 LSA_GRID = ((5.0, 0.0), (50.0, 0.0), (10.0, 1.0), (50.0, 1.0))
 LN_GRID_DEPTHS = (1, 2, 4, 8)
 LN_GRID = tuple((kappa, noise) for noise in (0.0, 1.0) for kappa in (1.0, 5.0, 10.0, 50.0, 100.0))
 TEST_PROMPTS: dict[Size, int] = {"smoke": 256, "default": 8192, "paper": 65536}
+MECHANISM_PROMPTS: dict[Size, int] = {"smoke": 64, "default": 1000, "paper": 4000}
 POINTS: dict[Size, int] = {"smoke": 3, "default": 41, "paper": 101}
 
 
@@ -74,12 +78,18 @@ def _lsa(size: Size) -> list[Run]:
     return [linear_attention(L, s, size, q) for s in _seeds(size) for q in (True, False) for L in depths]
 
 
+def _query_out(size: Size) -> list[Run]:
+    return [run for run in _lsa(size) if "-out-" in run.name]
+
+
 def _ln(size: Size) -> list[Run]:
     return [layer_norm_attention(L, s, size) for s in _seeds(size) for L in _depths(LN_DEPTHS, size)]
 
 
-def _first_seed(runs: Callable[[Size], list[Run]]) -> Callable[[Size], list[Run]]:
-    return lambda size: [run for run in runs(size) if run.config.seed == 0]
+def _final_norm(size: Size) -> list[Run]:
+    runs = [(L, s) for s in _seeds(size) for L in _depths(FINAL_NORM_DEPTHS, size)]
+    runs += [] if size == "smoke" else [(L, 0) for L in DEEP_FINAL_NORM_DEPTHS]
+    return [layer_norm_attention(L, s, size, final_norm=1e-5) for L, s in runs]
 
 
 def _logistic(size: Size) -> list[Run]:
@@ -115,8 +125,16 @@ def _curves(runs: list[Run], root: Path, size: Size) -> Iterator[Row]:
     return curves(runs, root, TEST_PROMPTS[size])
 
 
+def _mechanism(runs: list[Run], root: Path, size: Size) -> Iterator[Row]:
+    return mechanism(runs, root, MECHANISM_PROMPTS[size])
+
+
 def _logistic_curves(runs: list[Run], root: Path, size: Size) -> Iterator[Row]:
     return logistic(runs, root, TEST_PROMPTS[size])
+
+
+def _losses_and_functions(runs: list[Run], root: Path, size: Size) -> Iterator[Row]:
+    return losses_and_functions(runs, root, TEST_PROMPTS[size], OUTSIDE, POINTS[size])
 
 
 def _functions(reach: float) -> Callable[[list[Run], Path, Size], Iterator[Row]]:
@@ -130,10 +148,12 @@ EXPERIMENTS: dict[str, Experiment] = {
     "logistic-recipe": Experiment(
         "encoders trained otherwise", "fig:logistic_regression", _logistic_recipe, _logistic_curves
     ),
-    "lsa-inside": Experiment("outputs, in distribution", "fig:lsa_func", _first_seed(_lsa), _functions(INSIDE)),
-    "lsa-outside": Experiment("outputs, out of it", "fig:lsa_func_out", _first_seed(_lsa), _functions(OUTSIDE)),
-    "ln-inside": Experiment("with LayerNorm, in it", "fig:lsa_ln_func", _first_seed(_ln), _functions(INSIDE)),
-    "ln-outside": Experiment("with LayerNorm, out of it", "fig:lsa_ln_func_out", _first_seed(_ln), _functions(OUTSIDE)),
+    "lsa-inside": Experiment("outputs, in distribution", "fig:lsa_func", _lsa, _functions(INSIDE)),
+    "lsa-outside": Experiment("outputs, out of it", "fig:lsa_func_out", _lsa, _functions(OUTSIDE)),
+    "ln-inside": Experiment("with LayerNorm, in it", "fig:lsa_ln_func", _ln, _functions(INSIDE)),
+    "ln-outside": Experiment("with LayerNorm, out of it", "fig:lsa_ln_func_out", _ln, _functions(OUTSIDE)),
+    "mechanism": Experiment("which polynomial, with the query out", "sec:experiments", _query_out, _mechanism),
+    "final-norm": Experiment("LayerNorm before the read-out", "sec:experiments", _final_norm, _losses_and_functions),
     "stability": Experiment("what makes training stable", "sec:experiments", _stability, _curves),
     "lsa-grid": Experiment("linear attention by kappa and noise", "fig:lsa-full", _lsa_grid, _curves),
     "ln-grid": Experiment("with LayerNorm, by kappa and noise", "fig:lsa-ln-full", _ln_grid, _curves),
@@ -143,75 +163,6 @@ EXPERIMENTS: dict[str, Experiment] = {
 def command(name: str, size: Size) -> str:
     """Return the command that makes the runs and the table of the experiment ``name``."""
     return f"tfnewton train {name} --size {size}"
-
-
-def is_complete(run: Run, root: Path) -> bool:
-    """Whether ``run`` has been trained to its end in a folder below ``root``.
-
-    ValueError where the folder holds a run of another config, of another size for example.
-    """
-    folder = root / run.name
-    if not (folder / "weights.safetensors").exists():
-        return False
-    check_same(read_config(folder / "config.json"), run.config, folder)
-    return True
-
-
-def run_all(runs: Iterable[Run], root: Path, workers: int = 1) -> int:
-    """Train what is missing of ``runs`` in folders below ``root``, in this order, one thread a worker.
-
-    Returns how many could not be trained.
-    """
-    missing = [run for run in dict.fromkeys(runs) if not is_complete(run, root)]
-    # every step frees and takes the same memory: glibc must not give it back to the system in between
-    os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(2**31 - 1))
-    os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**30))
-    context = multiprocessing.get_context("spawn")
-    failed = 0
-    with ProcessPoolExecutor(workers, context, initializer=_start_worker) as pool:
-        try:
-            for line, trained in pool.map(_train, missing, [root] * len(missing)):
-                print(line, flush=True)
-                failed += not trained
-        except KeyboardInterrupt:  # the workers got it too, and save
-            pool.shutdown(cancel_futures=True)
-            raise
-    return failed
-
-
-def _start_worker() -> None:
-    torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """Save and end when the process that gives out the runs is gone, however it ended."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)  # a run finishes its step and saves
-        time.sleep(10.0)
-        os._exit(1)
-
-
-def _train(run: Run, root: Path) -> tuple[str, bool]:
-    from tqdm import tqdm
-
-    bar = tqdm(total=run.config.steps, desc=run.name, mininterval=2.0, dynamic_ncols=True)
-
-    def report(step: int, loss: float, rate: float) -> None:
-        bar.n = step
-        bar.set_postfix_str(f"loss {loss:.3g}, rate {rate:.2g}", refresh=False)
-        bar.update(0)
-
-    try:
-        result = train(run.config, root / run.name, report)
-    except (OSError, RuntimeError, ValueError) as error:  # one run that cannot go on must not stop the others
-        return f"{run.name}: not trained: {error}", False
-    finally:
-        bar.close()
-    best, step, seconds = result["best"], result["step"], result["seconds"]
-    return f"{run.name}: best validation loss {best:.6g} at step {step}, {seconds:.0f} s", True
 
 
 def write_table(name: str, root: Path, size: Size) -> Path | None:

@@ -61,9 +61,18 @@ def linear_attention(
 
 
 def layer_norm_attention(
-    layers: int, seed: int, size: Size, query_as_key: bool = True, kappa: float = 10.0, noise: float = 0.0
+    layers: int,
+    seed: int,
+    size: Size,
+    query_as_key: bool = True,
+    kappa: float = 10.0,
+    noise: float = 0.0,
+    final_norm: float | None = None,
 ) -> Run:
-    """Linear self-attention with LayerNorm; ``layers`` at least 1."""
+    """Linear self-attention with LayerNorm; ``layers`` at least 1.
+
+    ``final_norm`` is the epsilon of one more LayerNorm, before the read-out, as the authors' code has it.
+    """
     integer("layers", layers, minimum=1)
     config = TrainingConfig(
         task=LinearRegression(kappa=kappa, noise=noise),
@@ -71,6 +80,7 @@ def layer_norm_attention(
             layers=layers,
             query_as_key=query_as_key,
             layer_norm=1e-5,
+            final_norm=final_norm,
             constant=True,
             init=0.05,
             init_out=0.05 / math.sqrt(2 * layers),
@@ -80,7 +90,8 @@ def layer_norm_attention(
         learning_rate=1e-3,
         bf16=0.85,
     )
-    return Run(f"ln-{layers}-{_setting(query_as_key, kappa, noise)}-seed{seed}", _sized(config, size))
+    suffix = "" if final_norm is None else "-final-norm"
+    return Run(f"ln-{layers}-{_setting(query_as_key, kappa, noise)}-seed{seed}{suffix}", _sized(config, size))
 
 
 def logistic_encoder(layers: int, seed: int, size: Size, mu: float = 0.1, kappa: float = 10.0) -> Run:

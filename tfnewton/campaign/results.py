@@ -18,9 +18,10 @@ from typing import Any
 
 from torch import Tensor
 
-from tfnewton.campaign.experiments import EXPERIMENTS, command, is_complete
+from tfnewton.campaign.experiments import EXPERIMENTS, command
 from tfnewton.campaign.recipes import Run, Size
 from tfnewton.campaign.tables import load_model
+from tfnewton.campaign.workers import is_complete
 from tfnewton.checks import choice
 from tfnewton.files import write_atomically
 from tfnewton.learning import evaluation as ev

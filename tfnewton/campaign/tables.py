@@ -17,7 +17,7 @@ from tfnewton.learning.configuration import Model, TrainingConfig, build, check_
 from tfnewton.learning.runs import read_checkpoint
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticPrompts, LogisticRegression, generator
 
-__all__ = ["Row", "curves", "functions", "load_model", "logistic", "to_csv"]
+__all__ = ["Row", "curves", "functions", "load_model", "logistic", "losses_and_functions", "to_csv"]
 
 Row = dict[str, str | float | int]
 Task = TypeVar("Task", LinearRegression, LogisticRegression)
@@ -43,10 +43,11 @@ def load_model(folder: Path, asked: TrainingConfig | None = None) -> tuple[Model
 
 
 def to_csv(rows: Iterable[Row]) -> str:
-    """Return the rows as CSV, numbers with six significant digits; the columns are those of the first row."""
+    """Return the rows as CSV, numbers with six significant digits; what a row does not have is left empty."""
     listed = list(rows)
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(listed[0]) if listed else [], lineterminator="\n")
+    columns = dict.fromkeys(name for row in listed for name in row)
+    writer = csv.DictWriter(text, list(columns), restval="", lineterminator="\n")
     writer.writeheader()
     for row in listed:
         writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
@@ -77,10 +78,8 @@ def curves(runs: Iterable[Run], root: Path, prompts: int) -> Iterator[Row]:
 def describe(config: TrainingConfig) -> tuple[str, str]:
     """Return the method and variant by which tables call a model of linear regression."""
     options = config.model.model_dump()
-    return (
-        "LSA" if options["layer_norm"] is None else "LSA+LN",
-        "query in" if options["query_as_key"] else "query out",
-    )
+    norms = ("+LN" if options["layer_norm"] else "") + (", final norm" if options["final_norm"] else "")
+    return f"LSA{norms}", "query in" if options["query_as_key"] else "query out"
 
 
 def references(task: LinearRegression, test: LinearPrompts) -> Iterator[Row]:
@@ -135,12 +134,24 @@ def functions(runs: Iterable[Run], root: Path, reach: float, points: int) -> Ite
         model, config = load_model(root / run.name, run.config)
         for x1 in grid:
             test = _at(base.x, y, w, query, x1)
-            yield _function_row(*describe(config), config.model.layers, x1, ev.predict(model, test).double(), test)
+            output = ev.predict(model, test).double()
+            yield _function_row(*describe(config), config.model.layers, config.seed, x1, output, test)
     for order in (2, 3):
         for x1 in grid:
             test = _at(base.x, y, w, query, x1)
             for step, output in enumerate(ev.newton_predictions(test, 6, order, "I/lambda_max")):
-                yield _function_row(f"Newton order {order}", "I/lambda_max", step, x1, output, test)
+                yield _function_row(f"Newton order {order}", "I/lambda_max", step, 0, x1, output, test)
+
+
+def losses_and_functions(runs: Iterable[Run], root: Path, prompts: int, reach: float, points: int) -> Iterator[Row]:
+    """Yield the rows of ``curves`` and of ``functions`` in one table, told apart by the column "shows".
+
+    That is "loss" or "output"; the means of the former are of squared errors, of the latter of outputs.
+    """
+    listed = list(runs)
+    for shows, rows in (("loss", curves(listed, root, prompts)), ("output", functions(listed, root, reach, points))):
+        for row in rows:
+            yield {"shows": shows, **row}
 
 
 def _at(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor, query: torch.Tensor, x1: float) -> LinearPrompts:
@@ -150,9 +161,12 @@ def _at(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor, query: torch.Tensor, 
     return LinearPrompts(x, y, moved.expand(count, -1), (moved @ w).expand(count), w.expand(count, -1))
 
 
-def _function_row(method: str, variant: str, depth: int, x1: float, output: torch.Tensor, test: LinearPrompts) -> Row:
+def _function_row(
+    method: str, variant: str, depth: int, seed: int, x1: float, output: torch.Tensor, test: LinearPrompts
+) -> Row:
     low, high = torch.quantile(output, torch.tensor([0.05, 0.95], dtype=output.dtype)).tolist()
-    row: Row = {"method": method, "variant": variant, "depth": depth, "x1": x1, "target": test.target[0].item()}
+    row: Row = {"method": method, "variant": variant, "depth": depth, "seed": seed, "x1": x1}
+    row["target"] = test.target[0].item()
     rmse = ev.squared_errors(output, test).mean().sqrt().item()
     return row | {"mean": output.mean().item(), "low": low, "high": high, "rmse": rmse}
 

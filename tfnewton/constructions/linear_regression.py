@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfnewton.checks import integer, real
-from tfnewton.model.layers import attention
+from tfnewton.model.layers import Layer, attention
 from tfnewton.model.layout import Layout, stack
 from tfnewton.model.packing import Input, Output, Packing, StepBound
 from tfnewton.model.transformer import Transformer
@@ -27,9 +27,10 @@ def least_squares(d: int, steps: int, step_size: float, ridge: float = 0.0) -> T
     the last row. All other rows come out as they went in, as the statement demands: the printed layers leave
     X_T and R in place of two identities, and two more values of the last layer's identity head put them back.
 
-    Roundoff in X_T is of the order of kappa(R) times machine precision. For rank-deficient A without ridge, y_hat
-    reaches the prediction of the pseudo-inverse, but roundoff in the null space of R doubles each step and ruins it
-    some fifty steps later: take no more steps than convergence needs.
+    Roundoff in X_T, and in the weights w_T = X_T A^T y, is of the order of kappa(R) times machine precision. The layers
+    of the proof read X_T from its other side, as y^T A X_T, and lose kappa(R) once more. For rank-deficient A without
+    ridge, y_hat reaches the prediction of the pseudo-inverse, but roundoff in the null space of R doubles each step and
+    ruins it in the end: take no more steps than convergence needs.
 
     Raises TypeError or ValueError naming the argument. Source: thm:main_linear and its remark on ridge.
     """
@@ -47,10 +48,11 @@ def least_squares(d: int, steps: int, step_size: float, ridge: float = 0.0) -> T
         R.add((-I + mu * I) @ I.T @ I),
         X.add(eps * A_T @ A_T.T @ I),
         R.add(A_T @ A_T.T @ I),
-        label=f"R <- {gram}, X <- eps R",
+        out.add(y @ A_T.T @ I),
+        label=f"R <- {gram}, X <- eps R, out <- y^T A",
     )
-    newton = attention(layout, X.add(X @ R.T @ -X), X.add(X @ I.T @ I), label="X <- 2X - X R X")
-    weights = attention(layout, out.add(y @ A_T.T @ X), label="out <- y^T A X")
+    newton = _newton(layout)
+    weights = attention(layout, out.add(-out @ I.T @ I), out.add(out @ X.T @ I), label="out <- out X^T")
     predict = attention(
         layout,
         out.add(-out @ I.T @ I),
@@ -105,6 +107,14 @@ def gradient_descent(d: int, steps: int, learning_rate: float) -> Transformer:
         outputs=(Output(name="w", shape=("d",), block="w", place="column"),),
     )
     return Transformer(layout, [layer] * steps, packing)
+
+
+def _newton(layout: Layout) -> Layer:
+    # The last step rounds X R, so that X_T is off by D X_T. Read from the left this is D w, of size u kappa(R) |w|;
+    # from the right, as y^T A X_T, it is w^T R D X_T. With the minus sign on the value each head is a product of its
+    # own, and X R comes first for every n >= d; heads that share values may be summed before X is multiplied to them.
+    X, R, I, *_ = layout.blocks  # noqa: E741
+    return attention(layout, X.add(-X @ R.T @ X), X.add(X @ I.T @ I), label="X <- 2X - X R X")
 
 
 def _examples(step: StepBound) -> tuple[Input, Input]:

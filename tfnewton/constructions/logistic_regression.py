@@ -20,6 +20,7 @@ from tfnewton.theory.error_budget import (
     error_budget,
     sublevel_radius,
 )
+from tfnewton.theory.radii import iterate_radius
 
 __all__ = ["budget_for", "damped_newton", "largest_iterate", "predict", "scale_rows"]
 
@@ -38,14 +39,15 @@ def damped_newton(
     """Return the transformer that takes ``steps`` damped Newton steps on the regularised logistic loss.
 
     Each step is x <- x - eta H^-1 g, eta = 2 sqrt(mu)/(2 sqrt(mu) + lambda_f(x)), up to an error of 2-norm at most
-    ``error``. A step has 11 + 2k layers, k Newton-Schulz steps for the inverse, at most 3 heads, 6d + 4 rows; all
-    rows but x come back as they were, so the same layers serve every step.
+    ``error``, from every x of norm at most ``largest_iterate(mu, error)``, a ball that such steps do not leave: the
+    bound holds for every step, however many. A step has 11 + 2k layers, k Newton-Schulz steps for the inverse, at most
+    3 heads, 6d + 4 rows; all rows but x come back as they were, so the same layers serve every step.
 
     Args:
         d, n: features and samples, n >= d >= 1; the weights depend on both.
         mu: penalty of (1/n) sum log(1 + exp(-y_i a_i x)) + (mu/2)||x||^2, from 1e-9 to 1e12.
         steps: damped Newton steps T, at least 0.
-        error: bound on the 2-norm error of each step, positive and at most ``largest_iterate(mu)``.
+        error: bound on the 2-norm error of each step, above 0 and below 2, where no ball would hold the iterates.
         inversion_steps: k, at least 0; the error's own where not given. Fewer void the promise.
         relu_width: units of the widest ReLU layer, in place of ``error``: the smallest error is taken that fits.
         scheme: placement of knots, a name in ``tfnewton.approximation.knots.SCHEMES``.
@@ -60,23 +62,24 @@ def damped_newton(
     n, mu = integer("n", n, minimum=1), real("mu", mu, minimum=LEAST_MU, maximum=LARGEST_MU)
     if n < d:
         raise ValueError(f"n = {n}: must be at least d = {d}, the identity block needs d tokens")
-    if relu_width is None:
-        budget = error_budget(d, mu, error, radius=largest_iterate(mu))
-    else:
-        budget = budget_for(d, mu, relu_width, scheme)
+    budget = _budget(d, mu, error) if relu_width is None else budget_for(d, mu, relu_width, scheme)
     k = budget.inversion_steps if inversion_steps is None else integer("inversion_steps", inversion_steps, minimum=0)
     blocks = Blocks(*Layout(X=d, B=d, I=d, S=d, A_T=d, x=d, y=1, mean=1, s=1, ones=1).blocks)
     one_step = Step(blocks, n, budget, budget.layers(scheme)).layers(k)
     return Transformer(blocks.layout(), one_step * steps, _packing(d, n, mu))
 
 
-def largest_iterate(mu: float) -> float:
-    """Return a bound on the norm of all iterates from ||x0|| <= C = sqrt(2 ln 2/mu), on which the loss decreases.
+def largest_iterate(mu: float, error: float) -> float:
+    """Return max{C, R_e}, C = sqrt(2 ln 2/mu), R_e = (1 + 2e(1 + mu)/(2 - e))/mu: no step of error e leaves this ball.
 
-    f(x0) <= ln(1 + e^C) + ln 2 and (mu/2)||x||^2 <= f(x).
+    Every iterate from ||x0|| <= C is in it, whatever the errors of the steps, if each has a norm of at most e =
+    ``error`` below 2 (lem:norm_constraint, corrected): so it is where the functions of a step are approximated.
     """
-    C = sublevel_radius(mu)
-    return math.sqrt(2.0 * (math.log1p(math.exp(-C)) + C + math.log(2.0)) / mu)
+    return iterate_radius(mu, error, sublevel_radius(mu))
+
+
+def _budget(d: int, mu: float, error: float) -> ErrorBudget:
+    return error_budget(d, mu, error, radius=largest_iterate(mu, error))
 
 
 def _packing(d: int, n: int, mu: float) -> Packing:
@@ -96,17 +99,14 @@ def _packing(d: int, n: int, mu: float) -> Packing:
 def budget_for(d: int, mu: float, relu_width: int, scheme: str = "curvature") -> ErrorBudget:
     """Return the budget of smallest error (to 10 percent) whose widest ReLU layer has at most ``relu_width`` units.
 
-    Raises ValueError where even an error of 1, or of all of ``largest_iterate(mu)`` if that is less, needs more units.
+    Raises ValueError where even an error of 1 needs more units.
     """
     relu_width = integer("relu_width", relu_width, minimum=1)
 
-    def budget(error: float) -> ErrorBudget:
-        return error_budget(d, mu, error, radius=largest_iterate(mu))
-
     def units(error: float) -> int:
-        return _widest(budget(error).layers(scheme), d)
+        return _widest(_budget(d, mu, error).layers(scheme), d)
 
-    high = min(1.0, largest_iterate(mu))
+    high = 1.0
     if units(high) > relu_width:
         raise ValueError(f"relu_width = {relu_width}: must be at least {units(high)}, which an error of {high:g} needs")
     low = high / 4.0
@@ -115,7 +115,7 @@ def budget_for(d: int, mu: float, relu_width: int, scheme: str = "curvature") ->
     while high / low > 1.1:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if units(middle) <= relu_width else (middle, high)
-    return budget(high)
+    return _budget(d, mu, high)
 
 
 def _widest(relu: ReluLayers, d: int) -> int:

@@ -75,7 +75,10 @@ def _drawn(values: Array) -> np.ndarray:
 
 
 def accuracy(errors: Array, measured: Array, proved: Array, printed: Array) -> Figure:
-    """Return the distance that remains against the error of each step, on logarithmic axes; all (k,)."""
+    """Return the distance that remains against the error of each step, on logarithmic axes.
+
+    All (k,); ``proved`` is infinite where nothing is.
+    """
     x = np.asarray(errors)
     figure, (ax,) = panels(height=3.8)
     ax.loglog(x, np.asarray(printed), **(PRINTED | {"marker": None, "linewidth": 2.2}))
@@ -83,15 +86,8 @@ def accuracy(errors: Array, measured: Array, proved: Array, printed: Array) -> F
     ax.loglog(x, _drawn(proved), **BOUND)
     ax.loglog(x, np.asarray(measured), **(REFERENCE | {"marker": "o", "markersize": 5.0, "linestyle": "none"}))
     middle = len(x) // 2
-    label(
-        ax,
-        x[middle],
-        float(np.asarray(measured)[middle]),
-        "measured, and proved",
-        REFERENCE,
-        xytext=(-8, 6),
-        ha="right",
-    )
+    text = "measured, and proved" if np.isfinite(np.asarray(proved)[middle]) else "measured"
+    label(ax, x[middle], float(np.asarray(measured)[middle]), text, REFERENCE, xytext=(-8, 6), ha="right")
     slope_triangle(ax, x[middle], float(np.asarray(measured)[middle]) / 4, 1.0, factor=8.0)
     slope_triangle(ax, x[middle], 6 * float(np.asarray(printed)[middle]), 0.5, factor=8.0)
     ax.set(xlabel="error of each step  $\\epsilon$", ylabel="distance left  $\\|x_t - x^*\\|$")

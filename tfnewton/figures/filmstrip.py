@@ -35,9 +35,10 @@ def filmstrip(
         columns: frames a row, at least 1; three are legible on a phone.
         layers: the number of layers before each frame, drawn above it; 0, 1, 2, ... if the trace is shown whole.
 
-    One symmetric diverging scale serves all frames: linear within a hundredth of the largest entry,
-    logarithmic beyond, so that small entries show and zero stays white. Negative entries carry a minus sign,
-    for print in grey, where the cells are large enough. Blocks that a layer wrote are outlined.
+    One symmetric diverging scale serves all frames: linear near zero, within a hundredth of the largest entry or, if a
+    block has none as large, within its own largest; logarithmic beyond. So small entries show and zero stays white.
+    Negative entries carry a minus sign, for print in grey, where the cells are large enough. Blocks that a layer wrote
+    are outlined.
 
     Raises TypeError or ValueError without frames, for batched ones, or for numbers that are not one a frame.
     """
@@ -51,7 +52,8 @@ def filmstrip(
     if any(block.ndim != 2 for block in states[0].values()):
         raise ValueError("frames are batched: trace a single H")
     largest = max(float(np.abs(block).max()) for state in states for block in state.values()) or 1.0
-    norm = SymLogNorm(linthresh=largest / 100, vmin=-largest, vmax=largest)
+    linear = _least_block(states, largest)
+    norm = SymLogNorm(linthresh=linear, vmin=-largest, vmax=largest)
     columns = min(columns, len(frames))
     rows = math.ceil(len(frames) / columns)
     features = sum(block.shape[0] for block in states[0].values())
@@ -63,13 +65,19 @@ def filmstrip(
         ax.set_title(f"layer {number}" if number else "input", fontsize=10, pad=5)
     for ax in axes[len(frames) :]:
         ax.set_visible(False)
-    _scale(figure, axes, norm, largest)
+    _scale(figure, axes, norm, linear, largest)
     return finish(figure)
 
 
-def _scale(figure: Figure, axes: list[Axes], norm: Normalize, largest: float) -> None:
+def _least_block(states: list[dict[str, np.ndarray]], largest: float) -> float:
+    """Return the largest entry of the block whose is least, but at most largest / 100; below 1e-9 it is roundoff."""
+    sizes = [max(float(np.abs(state[name]).max()) for state in states) for name in states[0]]
+    return min(largest / 100, *(size for size in sizes if size > 1e-9 * largest), largest)
+
+
+def _scale(figure: Figure, axes: list[Axes], norm: Normalize, linear: float, largest: float) -> None:
     bar = figure.colorbar(ScalarMappable(norm, DIVERGING), ax=axes, location="bottom", shrink=0.8, aspect=40, pad=0.03)
-    bar.set_ticks([-largest, -largest / 100, 0.0, largest / 100, largest])
+    bar.set_ticks([-largest, -linear, 0.0, linear, largest])
     bar.set_ticklabels([f"{v:.2g}".replace("-", "−") for v in bar.get_ticks()])
     bar.ax.minorticks_off()
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
+from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -49,9 +49,18 @@ def residuals(rate: float, reference: Sequence[float], constructed: Sequence[flo
     ax.semilogy(t, transformer, **(CONSTRUCTED | {"linestyle": "none"}), label="transformer")
     ax.axhline(rounding, **(BOUND | {"linestyle": (0, (1, 2))}))
     label(ax, 0, rounding, "rounding", BOUND)
-    ax.legend(loc="center left", fontsize=10, frameon=False)
+    ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=3,
+        columnspacing=1.0,
+        handlelength=1.8,
+        fontsize=10,
+        frameon=False,
+    )
     ax.set_xlabel("Newton–Schulz step $t$")
     ax.set_ylabel(r"$\Vert I - A X_t \Vert$")
+    ax.set_xlim(-0.04 * max(t[-1], 5), 1.04 * max(t[-1], 5))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return finish(figure)
 
@@ -59,7 +68,8 @@ def residuals(rate: float, reference: Sequence[float], constructed: Sequence[flo
 def products(matrices: Mapping[str, Array]) -> Figure:
     """Return one or two d x d matrices side by side on one symmetric diverging scale, each under its name.
 
-    Made for products that a reader compares with the identity: entries are drawn, and printed where d <= 6.
+    Made for products that a reader compares with the identity: entries are drawn, and printed where d <= 6. Beyond one
+    the scale is logarithmic if there are entries of ten or more.
 
     Raises TypeError or ValueError for none, for more than two, or for matrices that are not square and of one size.
     """
@@ -70,7 +80,8 @@ def products(matrices: Mapping[str, Array]) -> Figure:
     if any(M.ndim != 2 for M in drawn.values()):
         raise ValueError("matrices are batched: give single ones")
     largest = max(1.0, *(float(np.abs(M).max()) for M in drawn.values()))
-    norm = Normalize(-1.2 * largest, 1.2 * largest)
+    end = 1.2 * largest  # an identity stays in sight of large entries
+    norm = Normalize(-end, end) if largest < 10.0 else SymLogNorm(linthresh=1.0, vmin=-end, vmax=end)
     figure, axes = panels(len(drawn), width=3.1 if len(drawn) > 1 else 2.6, height=2.9)
     for ax, (name, M) in zip(axes, drawn.items(), strict=True):
         ax.imshow(M, norm=norm, cmap=DIVERGING, interpolation="nearest")
@@ -83,7 +94,9 @@ def products(matrices: Mapping[str, Array]) -> Figure:
         if M.shape[0] <= 6:
             for (i, j), entry in np.ndenumerate(M):
                 text = f"{entry:.2f}".replace("-0.00", "0.00").replace("-", "−")
-                dark = abs(entry) > 0.6 * 1.2 * largest
+                dark = abs(float(norm(entry)) - 0.5) > 0.3
                 ax.text(j, i, text, ha="center", va="center", fontsize=10, color="white" if dark else "black")
-    figure.colorbar(ScalarMappable(norm, DIVERGING), ax=axes, location="bottom", shrink=0.6, aspect=40, pad=0.03)
+    bar = figure.colorbar(ScalarMappable(norm, DIVERGING), ax=axes, location="bottom", shrink=0.6, aspect=40, pad=0.03)
+    bar.set_ticks([-largest, 0.0, largest])
+    bar.set_ticklabels([f"{v:.3g}".replace("-", "−") for v in bar.get_ticks()])
     return finish(figure)

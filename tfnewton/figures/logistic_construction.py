@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from tfnewton.approximation.curves import PROBABILITY, VARIANCE, Curve, step_size
 from tfnewton.approximation.units import PiecewiseLinear
-from tfnewton.figures.style import BOUND, CONSTRUCTED, PRINTED, REFERENCE, finish, label, panels, slope_triangle
+from tfnewton.figures.style import BAND, BOUND, CONSTRUCTED, PRINTED, REFERENCE, finish, label, panels, slope_triangle
 from tfnewton.theory.error_budget import ReluLayers
 
-__all__ = ["accuracy", "approximations", "coordinates", "error_against_width", "trajectory"]
+__all__ = ["accuracy", "approximations", "coordinates", "error_against_width", "gaps_by_layers", "trajectory"]
 
 _SCHEME_STYLES = {
     "curvature": CONSTRUCTED,
-    "uniform": CONSTRUCTED | {"marker": "^", "linestyle": "--", "markerfacecolor": "white"},
+    "uniform": CONSTRUCTED | {"color": "#56B4E9", "marker": "^", "linestyle": "--"},
     "staircase": PRINTED,
 }
+#: Of lines by the number of inversion steps, few to many.
+_K_STYLES: tuple[dict[str, Any], ...] = (
+    {"marker": "v", "linestyle": ":"},
+    {"marker": "^", "linestyle": "--", "color": "#56B4E9"},
+    {},
+)
 
 
 def approximations(layers: ReluLayers, mu: float) -> Figure:
@@ -46,7 +54,7 @@ def approximations(layers: ReluLayers, mu: float) -> Figure:
     return finish(figure)
 
 
-def error_against_width(measured: dict[str, tuple[Sequence[int], Sequence[float], Sequence[float]]]) -> Figure:
+def error_against_width(measured: Mapping[str, tuple[Sequence[int], Sequence[float], Sequence[float]]]) -> Figure:
     """Return the error of one step against the widest ReLU layer, log-log: worst measured and proved, by scheme.
 
     Args:
@@ -54,18 +62,19 @@ def error_against_width(measured: dict[str, tuple[Sequence[int], Sequence[float]
 
     Raises ValueError for an unknown scheme.
     """
-    figure, (ax,) = panels(height=3.8)
+    figure, (ax,) = panels(height=4.0)
     for scheme, (widths, errors, bounds) in measured.items():
         if scheme not in _SCHEME_STYLES:
             raise ValueError(f"scheme = {scheme!r}: must be one of {', '.join(map(repr, _SCHEME_STYLES))}")
         style = _SCHEME_STYLES[scheme]
-        ax.loglog(widths, errors, **style)
-        ax.loglog(widths, bounds, **BOUND, linestyle=style.get("linestyle", "-"))
-        label(ax, widths[-1], errors[-1], scheme, style, xytext=(7, -3))
+        ax.loglog(widths, errors, **style, label=scheme)
+        thin = {key: style[key] for key in ("linestyle", "marker") if key in style} | {"markersize": 3.0}
+        ax.loglog(widths, bounds, **(BOUND | thin), label=f"{scheme}, proved")
     widths, errors, _ = measured["curvature"]
-    slope_triangle(ax, widths[0], errors[0] / 30.0, -2.0)
-    ax.set_xlim(right=6.0 * max(widths[-1] for widths, _, _ in measured.values()))
+    slope_triangle(ax, widths[0], min(errors) / 2.0, -2.0)
+    ax.set_xlim(right=3.0 * max(widths[-1] for widths, _, _ in measured.values()))
     ax.set(xlabel="units of the widest ReLU layer", ylabel="error of one step, $\\|\\varepsilon\\|_2$")
+    ax.legend(fontsize=9, ncols=2, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False)
     return finish(figure)
 
 
@@ -79,34 +88,76 @@ def trajectory(exact: Sequence[float], runs: dict[str, Sequence[float]], floor: 
     """
     figure, (ax,) = panels(height=3.6)
     ax.semilogy(np.maximum(exact, floor), **REFERENCE)
-    last = len(exact) - 1
-    label(ax, last, max(exact[-1], floor), "exact", REFERENCE)
+    ends = [("exact", max(exact[-1], floor), REFERENCE)]
     for name, values in runs.items():
         ax.semilogy(np.maximum(values, floor), **(CONSTRUCTED | {"markersize": 4.0}))
-        label(ax, last, max(values[-1], floor), name, CONSTRUCTED)
-    ax.set(xlabel="damped Newton steps", ylabel="$\\|x_t - x^*\\|_2$")
-    ax.margins(x=0.15)
+        ends.append((name, max(values[-1], floor), CONSTRUCTED))
+    ax.set(xlabel="damped Newton steps", ylabel="$\\|x_t - x^*\\|_2$", xlim=(0, 1.25 * (len(exact) - 1)))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _name_ends(ax, len(exact) - 1, ends)
     return finish(figure)
 
 
-def accuracy(errors: Sequence[float], distances: Sequence[float], ours: str = "2ε, proved") -> Figure:
+def accuracy(errors: Sequence[float], distances: Sequence[float], limit: float) -> Figure:
     """Return the final distance to the minimiser against the error of a step: measured, 2 eps, and sqrt(eps).
 
     Args:
         errors: error a step, increasing or decreasing, positive.
         distances: final distances, positive.
-        ours: label of the line 2 eps.
+        limit: error up to which 2 eps is proved: the line is solid there.
     """
     figure, (ax,) = panels(height=3.6)
-    e = np.asarray(errors, dtype=float)
-    ax.loglog(e, 2.0 * e, **BOUND)
-    label(ax, e[len(e) // 2], 2.0 * e[len(e) // 2], ours, BOUND, xytext=(-8, 8), ha="right")
-    ax.loglog(e, np.sqrt(e), **PRINTED)
-    label(ax, e[len(e) // 2], np.sqrt(e[len(e) // 2]), "√ε, printed", PRINTED, xytext=(-8, 8), ha="right")
-    ax.loglog(e, distances, **CONSTRUCTED)
-    label(ax, e[len(e) // 2], distances[len(e) // 2], "transformer", CONSTRUCTED, xytext=(8, -12))
+    e = np.geomspace(min(errors) / 2.0, 2.0 * max(errors), 100)
+    last = float(e[-1])
+    for part, line in ((e <= limit, "-"), (e > limit, ":")):
+        if part.any():
+            ax.loglog(e[part], 2.0 * e[part], **BOUND, linestyle=line)
+    ax.loglog(e, np.sqrt(e), **(PRINTED | {"marker": "none"}))
+    ax.loglog(errors, distances, **CONSTRUCTED)
+    ends = [("2ε, proved where solid", 2.0 * last, BOUND), ("√ε, printed", math.sqrt(last), PRINTED)]
+    _name_ends(ax, last, [*ends, ("transformer", distances[int(np.argmax(errors))], CONSTRUCTED)])
+    ax.set_xlim(right=last * (last / float(e[0])) ** 0.6)
     ax.set(xlabel="requested error of one step, $\\varepsilon$", ylabel="final $\\|x_T - x^*\\|_2$")
     return finish(figure)
+
+
+def gaps_by_layers(panel: Mapping[str, Mapping[str, tuple[int, np.ndarray]]]) -> Figure:
+    """Return the loss above the least against the layers, a panel a setting and a line a number of inversion steps.
+
+    Args:
+        panel: title to (name of a line to (layers a step, gaps (steps + 1, seeds))): lines at the median of the seeds,
+            bands from least to largest; gaps below 1e-9 are drawn at it.
+    """
+    figure, axes = panels(len(panel), height=3.6)
+    for ax, (title, lines) in zip(axes, panel.items(), strict=True):
+        ends = []
+        for (name, (layers, gaps)), extra in zip(lines.items(), _K_STYLES, strict=False):
+            at, drawn = layers * np.arange(len(gaps)), np.maximum(gaps, 1e-9)
+            style = CONSTRUCTED | extra | {"markevery": max(1, len(gaps) // 12)}
+            ax.semilogy(at, np.median(drawn, axis=1), **style)
+            ax.fill_between(at, drawn.min(axis=1), drawn.max(axis=1), color=style["color"], **BAND)
+            ends.append((name, float(np.median(drawn[-1])), style))
+        last = max(layers * (len(gaps) - 1) for layers, gaps in lines.values())
+        ax.set(xlabel="layers", xlim=(0, 1.3 * last))
+        ax.set_title(title, fontsize=10, loc="left")
+        _name_ends(ax, last, ends)
+    axes[0].set_ylabel("$f(x) - \\min f$")
+    return finish(figure)
+
+
+def _name_ends(ax: Axes, x: float, ends: Sequence[tuple[str, float, dict[str, Any]]]) -> None:
+    """Write each (name, y, style) to the right of x at the height y of a logarithmic axis, and no name on another."""
+    low, high = (math.log(end) for end in ax.get_ylim())
+    placed = sorted(ends, key=lambda end: end[1])
+    heights = [(math.log(y) - low) / (high - low) for _, y, _ in placed]
+    for i in range(1, len(heights)):
+        heights[i] = max(heights[i], heights[i - 1] + 0.075)
+    heights[-1] = min(heights[-1], 0.97)
+    for i in range(len(heights) - 1, 0, -1):
+        heights[i - 1] = min(heights[i - 1], heights[i] - 0.075)
+    for (name, _, style), height in zip(placed, heights, strict=True):
+        options: Any = {"xycoords": ("data", "axes fraction"), "xytext": (6, 0), "va": "center"}
+        label(ax, x, height, name, style, **options)
 
 
 def coordinates(exact: np.ndarray, printed: np.ndarray, corrected: np.ndarray) -> Figure:

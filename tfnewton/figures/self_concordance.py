@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tfnewton.checks import Array
@@ -39,7 +40,7 @@ def local_constants(
         margin, sharp = peaks[name]
         ax.plot([margin], [sharp], color="black", marker="o", markersize=5)
         label(ax, margin, sharp, name, {"color": "0.2"}, xytext=(0, -16), ha="center")
-    ax.set_ylim(bottom=1e-3)
+    ax.set_ylim(bottom=min(sharp for _, sharp in peaks.values()) / 30)
     ax.set(xlabel="margin $m = y\\,a^\\top x$", ylabel="constant needed  $|\\phi'''| / 2\\phi''^{\\,3/2}$")
     return finish(figure)
 
@@ -60,8 +61,9 @@ def constants(
     label(ax, mus[0], stated["standard"][0], "$1/2\\sqrt{\\mu}$", BOUND)
     for name, marker in (("climbed", "o"), ("random", "v")):
         ax.loglog(mus, measured[name], **(REFERENCE | {"marker": marker, "markersize": 5.0, "linestyle": "none"}))
-    label(ax, mus[0], measured["random"][0], "random directions", REFERENCE, xytext=(-4, -20))
-    label(ax, mus[-1], measured["climbed"][-1], "climbing", REFERENCE, xytext=(0, -16), ha="right")
+    label(ax, mus[-1], measured["random"][-1], "random directions", REFERENCE, xytext=(4, -17), ha="right")
+    label(ax, mus[-1], measured["climbed"][-1], "climbing", REFERENCE, xytext=(4, 6), ha="right")
+    ax.set_ylim(bottom=0.3 * min(measured["random"]))
     ax.set(xlabel="penalty $\\mu$", ylabel="constant / sharp constant")
     return finish(figure)
 
@@ -81,21 +83,34 @@ def bounds(reach: Array, rise: Mapping[str, Array], hessian: Mapping[str, Array]
         ax.fill_between(x, *_finite(sides["data"]), **(BAND | {"color": "0.3", "alpha": 0.35}))
         for kind, style in (("standard", _STANDARD), ("example", REFERENCE), ("sharp", BOUND)):
             ax.plot(x, _finite(sides[kind]).T, **style)
-        spread = 3 * float(np.nanmax(_finite(sides["example"])))
+        at = len(x) // 2
+        spread = max(3 * float(np.nanmax(_finite(sides["example"]))), 2 * float(_finite(sides["sharp"])[1, at]))
         ticks = [t for decade in (0.01, 0.1, 1.0, 10.0, 100.0) for t in (decade, 2 * decade, 5 * decade)]
         ax.set_yscale("log")
         ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
         ax.minorticks_off()
         ax.set_ylim(1 / spread, spread)
         label(ax, x[-1], _finite(sides["example"])[0, -1], "example", REFERENCE, xytext=(-2, -14), ha="right")
-        label(ax, x[-1], _finite(sides["data"])[:, -1].mean(), "data", {"color": "0.2"}, xytext=(-4, -4), ha="right")
-        at = len(x) // 2
+        label(ax, x[-1], _finite(sides["data"])[1, -1], "data", {"color": "0.2"}, xytext=(-4, 3), ha="right")
         label(ax, x[at], _finite(sides["sharp"])[1, at], "sharp $M$", BOUND, xytext=(-4, 8), ha="right")
-    at = int(np.nanargmax(_finite(hessian["standard"])[1]))
-    label(axes[1], x[at // 2], 0.6 * axes[1].get_ylim()[1], r"$M = 1/2\sqrt{\mu}$", BOUND, xytext=(-6, 0), ha="center")
+    for ax, sides in ((axes[1], hessian), (axes[0], rise)):
+        if _label_standard(ax, x, _finite(sides["standard"])):
+            break
     axes[0].set_ylabel("rise of $f$, over $r^2/2$")
     axes[1].set(ylabel="Hessian, relative to $x$", xlabel="$M r$, with the sharp $M$")
     return finish(figure)
+
+
+def _label_standard(ax: Axes, x: np.ndarray, sides: np.ndarray) -> bool:
+    """Name the bounds with 1/(2 sqrt(mu)), where at least two points of one are in sight; tell whether they are."""
+    low, high = ax.get_ylim()
+    for values, offset in ((sides[1], (4, -4)), (sides[0], (4, 2))):
+        seen = np.flatnonzero((values > low) & (values < high))
+        if seen.size > 1:
+            at = seen[-1]
+            label(ax, x[at], values[at], r"$M = 1/2\sqrt{\mu}$", BOUND, xytext=offset)
+            return True
+    return False
 
 
 def _finite(values: Array) -> np.ndarray:
@@ -126,10 +141,12 @@ def dikin(
     centres = np.asarray(points)
     ax.plot(*centres.T, **(REFERENCE | {"marker": "o", "markersize": 5}))
     ax.plot(*np.asarray(minimizer), color="black", marker="+", markersize=11, markeredgewidth=1.6)
-    outer, inner = (np.asarray(boundaries[name][0]) for name in ("sharp", "standard"))
-    top, bottom = outer[np.argmax(outer[:, 1])], inner[np.argmin(inner[:, 1])]
-    label(ax, top[0], top[1], "$1/M$ with the sharp $M$", BOUND, ha="center")
-    label(ax, bottom[0], bottom[1], "$2\\sqrt{\\mu}$", BOUND, xytext=(0, -14), ha="center")
+    outer, start = np.asarray(boundaries["sharp"][0]), centres[0]
+    below = start[1] < centres[-1][1]  # the name stands outside, on the side from which the path comes
+    edge, offset = (outer[np.argmin(outer[:, 1])], -14) if below else (outer[np.argmax(outer[:, 1])], 5)
+    right = start[0] > first.mean()
+    text = "radius $1/M$, sharp; inside, $2\\sqrt{\\mu}$"
+    label(ax, edge[0], edge[1], text, BOUND, xytext=(0, offset), ha="right" if right else "left")
     ax.set_aspect("equal")
     ax.grid(visible=False)
     ax.set(xlabel="$x_1$", ylabel="$x_2$")

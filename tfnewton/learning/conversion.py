@@ -24,8 +24,15 @@ __all__ = ["from_transformer", "to_transformer"]
 
 
 def to_transformer(model: LinearAttention) -> Transformer:
-    """Return ``model`` as a ``Transformer`` on raw tokens, with ``pack(A, y, a_test)`` and the output y_hat."""
+    """Return ``model`` as a ``Transformer`` on raw tokens, with ``pack(A, y, a_test)`` and the output y_hat.
+
+    Raises ValueError for a model with a LayerNorm before its read-out, which no layer of a ``Transformer`` has.
+    """
     options, scale, d = model.options, model.options.input_scale, model.d
+    if options.final_norm is not None:
+        raise ValueError(
+            f"final_norm = {options.final_norm:g}: must be None; a Transformer normalises only for its heads"
+        )
     one = {"one": 1} if options.constant else {}
     layout = Layout(x=d, y=1, **one, hidden=options.width, y_hat=1)
     hidden = layout["hidden"]

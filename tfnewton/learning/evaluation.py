@@ -87,11 +87,9 @@ def standing(losses: Sequence[float], rivals: Mapping[int, float]) -> str:
     """
     orders = sorted(rivals)
     names = [f"<{orders[0]}", *(f"{low}-{high}" for low, high in pairwise(orders)), f">{orders[-1]}"]
-    found = set()
-    for value in losses:
-        ahead = [value < rivals[order] for order in orders]
-        found.add(names[sum(ahead)] if ahead == sorted(ahead, reverse=True) else "split")
-    return found.pop() if len(found) == 1 else "split"
+    found = {names[sum(value < rivals[order] for order in orders)] for value in losses}
+    ordered = all(rivals[low] >= rivals[high] for low, high in pairwise(orders))
+    return found.pop() if len(found) == 1 and ordered else "split"
 
 
 def fresh_prompts(task: Task, count: int, dtype: torch.dtype = torch.float32) -> Prompts:

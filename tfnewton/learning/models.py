@@ -4,12 +4,12 @@ It reads one prompt as n tokens (x_i, y_i) and a query token (x_query, 0), embed
 matrix, and predicts with a learned read-out of what the query token holds after the last layer.
 ``conversion.to_transformer`` makes the package's ``Transformer`` with the same function of it.
 
-**The Gram form.** Without LayerNorm and clipping, H = T^T Z all along, where Z (d + 1, n + 1) are the tokens and
-T (d + 1, width) depends on them only through G = Z_k Z_k^T / (number of keys), Z_k being the tokens that are keys.
-For if H = T^T Z, then V H_k (K H_k)^T Q H = (V T^T) G (K T^T)^T Q T^T Z: again a matrix times Z. So d + 1 columns do
-the work of n + 1 tokens, exactly.
+**The Gram form.** Without LayerNorm, of either kind, and clipping, H = T^T Z all along, where Z (d + 1, n + 1) are the
+tokens and T (d + 1, width) depends on them only through G = Z_k Z_k^T / (number of keys), Z_k being the tokens that are
+keys. For if H = T^T Z, then V H_k (K H_k)^T Q H = (V T^T) G (K T^T)^T Q T^T Z: again a matrix times Z. So d + 1 columns
+do the work of n + 1 tokens, exactly.
 With LayerNorm, this holds for what the first layer adds. Of the last layer only what the prediction reads is computed:
-one query, and one combination of the rows of the output.
+one query, and one combination of the rows of the output; a LayerNorm before the read-out needs all rows of that query.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class LinearAttentionOptions(Record):
         layer_norm: epsilon of a LayerNorm, without gain or bias, on what the heads read; None for no LayerNorm.
         clip: bound on the activations after each layer; None for no bound.
         input_scale: factor on x and y; the prediction is divided by it.
+        final_norm: epsilon of a LayerNorm, without gain or bias, on what the read-out reads; None for none.
         constant: whether a token is (x, y, 1). LayerNorm hides the length of a token unless it holds a constant.
         init, init_out: standard deviations of the weights of queries, keys and values, and of the heads' output.
     """
@@ -49,6 +50,7 @@ class LinearAttentionOptions(Record):
     query_as_key: bool = True
     scaling: Literal["keys", "head_size"] = "keys"
     layer_norm: Annotated[float, Field(gt=0.0)] | None = None
+    final_norm: Annotated[float, Field(gt=0.0)] | None = None
     clip: Annotated[float, Field(gt=0.0)] | None = None
     input_scale: Annotated[float, Field(gt=0.0)] = 0.1
     constant: bool = False
@@ -89,7 +91,7 @@ class LinearAttention(nn.Module):
         tokens = torch.cat([tokens, query.unsqueeze(1)], dim=1)  # (B, n + 1, d + 1)
         if self.options.constant:
             tokens = functional.pad(tokens, (0, 1), value=1.0)
-        exact = self.options.layer_norm is None and self.options.clip is None
+        exact = self.options.layer_norm is None and self.options.final_norm is None and self.options.clip is None
         return (self._by_gram if exact else self._by_tokens)(tokens) / scale
 
     def _by_gram(self, tokens: Tensor) -> Tensor:
@@ -132,10 +134,10 @@ class LinearAttention(nn.Module):
                 update = (q @ state).transpose(1, 2).flatten(2) @ projection.mT
             h = self._clipped(h + update.to(h.dtype))  # a sum of two dtypes is four times slower
         query, read = h[:, -1], self._normalised(h)
-        if self.options.clip is not None:  # then the prediction reads all rows of the last layer
+        if self.options.clip is not None or self.options.final_norm is not None:  # these act on all rows of the query
             scores, values = self._last(read[:, :count], read[:, -1], qkv, out)
             h = self._clipped(query + torch.einsum("bih,bihr->br", scores, values) / divisor)
-            return (h * self.read_out).sum(dim=1)
+            return (self._finally_normalised(h) * self.read_out).sum(dim=1)
         scores, values = self._last(read[:, :count], read[:, -1], qkv, self.read_out @ out)
         return (scores * values).sum(dim=(1, 2)) / divisor + (query * self.read_out).sum(dim=1)
 
@@ -174,6 +176,10 @@ class LinearAttention(nn.Module):
         epsilon, device = self.options.layer_norm, h.device.type
         if torch.is_autocast_enabled(device):  # products are to be in low precision: so may be what they read
             h = h.to(torch.get_autocast_dtype(device))
+        return h if epsilon is None else functional.layer_norm(h, h.shape[-1:], eps=epsilon)
+
+    def _finally_normalised(self, h: Tensor) -> Tensor:
+        epsilon = self.options.final_norm
         return h if epsilon is None else functional.layer_norm(h, h.shape[-1:], eps=epsilon)
 
     def _clipped(self, h: Tensor) -> Tensor:

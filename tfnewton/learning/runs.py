@@ -58,7 +58,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._refused: set[Path] = set()
+        self._whole: set[Path] = set()  # files that were written or read here
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -95,10 +95,10 @@ class RunFolder:
         current, previous = self._generations(name)
         fresh = f"{name}.new.safetensors"
         self.write(fresh, checkpoint.to_bytes())
-        if current.exists() and current not in self._refused:  # a damaged file must not replace a whole one
+        if current.exists() and self._is_whole(current):  # a damaged file must not replace a whole one
             current.replace(previous)
         (self.path / fresh).replace(current)
-        self._refused.discard(current)
+        self._whole.add(current)
 
     def load(self, name: str) -> Checkpoint | None:
         """Return the newest whole checkpoint ``name``, None if there never was one.
@@ -111,8 +111,9 @@ class RunFolder:
                 checkpoint = read_checkpoint(path)
             except ValueError as error:
                 faults.append(str(error))
-                self._refused.add(path)
+                self._whole.discard(path)
                 continue
+            self._whole.add(path)
             for fault in faults:
                 warnings.warn(f"{fault}; using {path}", stacklevel=2)
             return checkpoint
@@ -146,6 +147,14 @@ class RunFolder:
         """Refuse, by ValueError, a folder with checkpoints: without a config nobody knows of which run they are."""
         if any(self.path.glob("*.safetensors")):
             raise ValueError(f"{self.path}: holds checkpoints, but no config.json to say of which run")
+
+    def _is_whole(self, path: Path) -> bool:
+        if path not in self._whole:
+            try:
+                read_checkpoint(path)
+            except ValueError:
+                return False
+        return True
 
     def _generations(self, name: str) -> tuple[Path, Path]:
         return self.path / f"{name}.safetensors", self.path / f"{name}.previous.safetensors"

@@ -224,7 +224,10 @@ class WhichPolynomial(Parameters):
 
 
 class TrainingLogistic(Parameters):
-    """Chapter 12; mu and kappa are of the test prompts and, with ``retrain``, of the training prompts too."""
+    """Chapter 12; mu and kappa are of the test prompts and, with ``retrain``, of the training prompts too.
+
+    Without ``retrain``, ``layers`` is one of the depths that are shipped.
+    """
 
     layers: Annotated[int, Field(ge=1, le=40)]
     mu: Annotated[float, Field(ge=1e-3, le=10.0)]

@@ -2,7 +2,7 @@
 
 ``tfnewton certify`` prints them all. Unbounded ranges are made finite by v = 1/t; where both
 sides vanish together their common factor is divided out by hand, as stated beside the claim, so that no neighbourhood
-of such a point is left out. omega(t) = t - ln(1+t), omega_*(t) = -t - ln(1-t); lambda, s, theta and delta as in
+of such a point is left out. omega(t) = t - ln(1+t), omega_*(t) = -t - ln(1-t); lambda, s, theta, delta and ell as in
 ``tfnewton.theory.damped_newton``.
 """
 
@@ -58,10 +58,10 @@ def _decrease(lam: str, theta: str, amount: str) -> tuple[Region, ...]:
 
 
 def _phase_two(x: Ball, s: Ball) -> Ball:
-    """Return K with decrement_bound - 2 lambda^2 - 1.75 s = -lambda^3/(1+lambda) + s K, if its w is lambda + delta.
+    """Return K with decrement_bound - 2 lambda^2 - 1.75 s = -lambda^3/(1+lambda) + s K, if its w is lambda + ell + s.
 
-    With theta = (1+lambda) s, 1/(1-theta) = 1 + theta/(1-theta) splits lambda (lambda+delta)/(1-theta), where
-    lambda + delta = lambda (2+lambda)/(1+lambda) + s, into lambda^2 (2+lambda)/(1+lambda) and terms with a factor s.
+    With theta = (1+lambda) s, 1/(1-theta) = 1 + theta/(1-theta) splits lambda (lambda+ell+s)/(1-theta), where
+    lambda + ell = lambda (2+lambda)/(1+lambda), into lambda^2 (2+lambda)/(1+lambda) and terms with a factor s.
     """
     room = 1 - (1 + x) * s
     return (x**2 * (2 + x) + x) / room + ((1 + x) / room) ** 2 - ball("1.75")
@@ -172,7 +172,7 @@ CLAIMS: dict[str, Claim] = {
         (Region(_PLOT, lambda x, c, z: _printed_slope(x, c, z) + ball("0.02"), _printed_step),),
     ),
     "printed_slope_sharper": Claim(
-        "h'(x) <= -0.13 there, so that the maximum is not about -0.02, as printed",
+        "h'(x) <= -0.13, not about -0.02 as printed, for 1/6 <= x <= 1, |c| <= 0.06, c' <= 0.0001 (the same plot)",
         (Region(_PLOT, lambda x, c, z: _printed_slope(x, c, z) + ball("0.13"), _printed_step),),
     ),
     "printed_decrease": Claim(

@@ -1,8 +1,9 @@
 """The end-to-end theorem for inexact damped Newton, with every constant named.
 
 thm:convergence-of-approximate-updates in corrected form: steps x_{t+1} = x_t - (hess f)^-1 grad f / (1 + M lambda_f)
-+ eps_t with ||eps_t||_2 <= error, rows of norm at most one, M = ``damping_constant(mu, damping)``, g = M^2 f and
-lambda = M lambda_f. Its constants depend on x_0 as well as on mu.
++ eps_t with ||eps_t||_2 <= error, rows of norm at most one, M = ``damping_constant(mu, damping)``, g = M^2 f,
+G = hess g, lambda = M lambda_f. With sigma = M sqrt(mu) and nu = M sqrt(mu + 1/4),
+sigma ||v||_2 <= ||v||_G <= nu ||v||_2. The constants of the theorem depend on x_0 as well as on mu.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ import math
 from dataclasses import dataclass
 
 from tfnewton import checks
-from tfnewton.algorithms.logistic_regression import damping_constant
-from tfnewton.theory.damped_newton import PHASE_TWO_ERROR
-from tfnewton.theory.norm_bounds import iterate_radius
+from tfnewton.damping import damping_constant
+from tfnewton.theory.phases import PHASE_ONE_THETA, PHASE_TWO_ERROR
+from tfnewton.theory.radii import iterate_radius
 
 __all__ = ["Convergence", "convergence", "error_limit", "final_distance", "printed_final_distance"]
 
-_LARGEST_THETA = 0.069  # decrease of at least 0.01 a step: omega(1/6) - omega_*(0.069) = 0.01002
 _CURVATURE_CHANGE = 1 / (6 * math.sqrt(3))  # max |sigma''|: the Hessian's Lipschitz constant
 
 
@@ -46,11 +46,10 @@ class Convergence:
 def error_limit(mu: float, start: float = 0.0, damping: str = "paper") -> float:
     """Return the largest per-step error under which ``convergence`` speaks, from ||x_0||_2 = start.
 
-    min{1, 0.02 / nu, 0.069 / ((1 + Lambda) nu)}, with nu = M sqrt(mu + 1/4), so that ||e||_G <= nu ||e||_2, and
-    Lambda = M (1 + mu R) / sqrt(mu) for the radius R of the iterates.
+    min{1, 0.02 / nu, 0.069 / ((1 + Lambda) nu)}, with Lambda = sigma (1 + mu R) / mu for the radius R of the iterates.
     """
-    nu = _norm_ratio(mu, damping)
-    return min(1.0, PHASE_TWO_ERROR / nu, _LARGEST_THETA / ((1 + _largest_decrement(mu, start, damping)) * nu))
+    _, nu = _norm_ratios(mu, damping)
+    return min(1.0, PHASE_TWO_ERROR / nu, PHASE_ONE_THETA / ((1 + _largest_decrement(mu, start, damping)) * nu))
 
 
 def convergence(mu: float, error: float, gap: float, start: float = 0.0, damping: str = "paper") -> Convergence:
@@ -67,7 +66,8 @@ def convergence(mu: float, error: float, gap: float, start: float = 0.0, damping
     """
     limit = error_limit(mu, start, damping)
     error = checks.real("error", error, above=0.0, maximum=limit)
-    b = 1.75 * _norm_ratio(mu, damping) * error
+    sigma, nu = _norm_ratios(mu, damping)
+    b = 1.75 * nu * error
     # u = 2 lambda obeys u+ <= u^2 + 2 b from u <= 1/3, hence u_k <= 3^(-2^k) + 2.6 b.
     phase_two = math.ceil(math.log2(math.log(1 / math.sqrt(2 * b), 3))) + 1
     decrement = 2.3 * b
@@ -77,22 +77,23 @@ def convergence(mu: float, error: float, gap: float, start: float = 0.0, damping
         phase_one=math.floor(100 * checks.real("gap", gap, minimum=0.0)),
         phase_two=phase_two,
         decrement=decrement,
-        distance=decrement / (1 - decrement) / (_constant(mu, damping) * math.sqrt(mu)),
+        distance=decrement / (1 - decrement) / sigma,
         gap=0.6 * decrement**2,
     )
 
 
 def final_distance(mu: float, error: float, damping: str = "paper") -> float:
-    """Return 2 e / (1 + sqrt(1 - 4 rho e)), a bound on limsup ||x_t - argmin f||_2 for errors of norm at most e.
+    """Return 2 error / (1 + sqrt(1 - 4 rho error)), a bound on limsup ||x_t - argmin f||_2.
 
-    rho = nu + 1 / (12 sqrt(3) mu), from ||x+ - x*|| <= rho ||x - x*||^2 + e. At most 2 e, and linear in e where the
-    paper has its square root. Needs 4 rho e <= 1 (ValueError) and an iterate with rho ||x - x*|| <= 1/2; both follow
-    from ``error_limit``, where the bound is at most 1.06 e.
+    rho = nu + 1 / (12 sqrt(3) mu), from D+ <= rho D^2 + error for the distances D = ||x_t - argmin f||_2. At most
+    2 error, and linear in it where the paper has its square root. Needs 4 rho error <= 1 (ValueError) and an iterate
+    with rho D <= 1/2; both follow from ``error_limit``, where the bound is at most 1.06 error.
     """
     mu = checks.real("mu", mu, above=0.0)
-    rho = _norm_ratio(mu, damping) + _CURVATURE_CHANGE / (2 * mu)
-    e = checks.real("error", error, minimum=0.0, maximum=1 / (4 * rho))
-    return 2 * e / (1 + math.sqrt(max(0.0, 1 - 4 * rho * e)))
+    _, nu = _norm_ratios(mu, damping)
+    rho = nu + _CURVATURE_CHANGE / (2 * mu)
+    error = checks.real("error", error, minimum=0.0, maximum=1 / (4 * rho))
+    return 2 * error / (1 + math.sqrt(max(0.0, 1 - 4 * rho * error)))
 
 
 def printed_final_distance(mu: float, error: float) -> float:
@@ -101,14 +102,12 @@ def printed_final_distance(mu: float, error: float) -> float:
     return math.sqrt(checks.real("error", error, minimum=0.0) * (1 + mu) / (4 * mu))
 
 
-def _constant(mu: float, damping: str) -> float:
-    return damping_constant(mu, checks.choice("damping", damping, ("paper", "sharp")))
-
-
-def _norm_ratio(mu: float, damping: str) -> float:
-    """Return nu with ||e||_G <= nu ||e||_2: hess g <= M^2 (mu + 1/4)."""
-    return _constant(mu, damping) * math.sqrt(mu + 0.25)
+def _norm_ratios(mu: float, damping: str) -> tuple[float, float]:
+    """Return sigma and nu: M^2 mu I <= hess g <= M^2 (mu + 1/4) I."""
+    M = damping_constant(mu, checks.choice("damping", damping, ("paper", "sharp")))
+    return M * math.sqrt(mu), M * math.sqrt(mu + 0.25)
 
 
 def _largest_decrement(mu: float, start: float, damping: str) -> float:
-    return _constant(mu, damping) * (1 + mu * iterate_radius(mu, 1.0, start)) / math.sqrt(mu)
+    sigma, _ = _norm_ratios(mu, damping)
+    return sigma * (1 + mu * iterate_radius(mu, 1.0, start)) / mu

@@ -6,6 +6,8 @@ s = ||eps||_G for the error of the step
 
     x+ = x - (hess f)^-1 grad f / (1 + lambda) + eps,        theta = (1 + lambda) s.
 
+delta = ||x+ - x||_G is the length of the step and ell = lambda / (1 + lambda) that of an exact one, so that
+|ell - s| <= delta <= ell + s.
 ``decrement`` stands for lambda and ``error`` for s: floats or arrays of values >= 0 that broadcast. Values out of
 range raise ValueError. The two phases of the paper's proof meet at lambda = 1/6.
 """
@@ -22,12 +24,11 @@ from tfnewton import checks
 from tfnewton.algorithms.logistic_regression import minimize
 from tfnewton.checks import Array
 from tfnewton.theory.inequality import Inequality, compare
+from tfnewton.theory.phases import PHASE_TWO_BELOW, PHASE_TWO_ERROR
 from tfnewton.theory.self_concordance import omega, omega_star, unit_problem
 
 __all__ = [
     "DECREASING_BELOW",
-    "PHASE_TWO_BELOW",
-    "PHASE_TWO_ERROR",
     "Example",
     "cycle_example",
     "decrease_bound",
@@ -41,8 +42,6 @@ __all__ = [
     "step_bounds",
 ]
 
-PHASE_TWO_BELOW = 1 / 6
-PHASE_TWO_ERROR = 0.02  # the s up to which ``quadratic_bound`` is claimed
 DECREASING_BELOW = (math.sqrt(5) - 1) / 2  # an exact step lowers lambda from here on: lambda (2 + lambda) < 1 + lambda
 
 
@@ -59,8 +58,9 @@ def decrease_bound(decrement: Array | float, error: Array | float = 0.0) -> Arra
 def printed_decrease(decrement: Array | float, slope: Array | float, error: Array | float) -> Array:
     """Return -h(lambda), the decrease that the proof of thm:convergence-of-approximate-updates promises.
 
-    h takes c = eps^T grad g for ``slope`` and c' = s^2, and applies omega_* to delta^2, where delta = ||x+ - x||_G
-    is due; so it promises too much: with A = 0, x = 0 it promises more than -s^2 / 2, which is what happens.
+    h takes c = eps^T grad g for ``slope`` and applies omega_* to delta^2 where delta is due. The error's part of
+    delta^2 is read here as c' = s^2 = eps^T G eps, in its favour: printed is eps^T G^-1 eps. It promises too much even
+    so: with A = 0 and x = 0, g rises by s^2 / 2 and the promise is a rise of about s^4 / 2 at most.
     """
     lam, s = _decrement_and_error(decrement, error)
     c = checks.tensor("slope", slope, (), dtype=lam.dtype)
@@ -72,8 +72,8 @@ def printed_decrease(decrement: Array | float, slope: Array | float, error: Arra
 def decrement_bound(decrement: Array | float, error: Array | float = 0.0) -> Array:
     """Return a bound on lambda(x+): (lambda w + (1 + lambda)^2 s / (1 - theta)) / (1 - theta) (phase II).
 
-    w = max(lambda + delta, (1 + lambda) theta / (1 - theta)), delta = lambda / (1 + lambda) + s. Infinite where
-    theta >= 1; lambda^2 (2 + lambda) / (1 + lambda) for an exact step.
+    w = max(lambda + ell + s, (1 + lambda) theta / (1 - theta)). Infinite where theta >= 1;
+    lambda^2 (2 + lambda) / (1 + lambda) for an exact step.
     """
     lam, s = _decrement_and_error(decrement, error)
     theta = (1 + lam) * s

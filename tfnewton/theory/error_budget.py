@@ -50,6 +50,7 @@ __all__ = ["ErrorBudget", "ReluLayers", "error_budget", "leading_width", "step_e
 
 LEAST_MU, LARGEST_MU = 1e-9, 1e12  # beyond, the tolerances leave the reach of float64
 INVERSION_SHARE = 0.1  # of the error, left to the inversion: one more step squares what it leaves
+FLAT = 50.0  # beyond this margin p and d are constant to e^-50, which is taken off their tolerances
 PROBABILITY_COPIES = 2  # p is gated on the label: one copy of its units for each sign
 Interval = tuple[float, float]
 
@@ -98,13 +99,13 @@ class ErrorBudget:
 
     @property
     def margins(self) -> Interval:
-        """Where z = a·x lies: the interval of p and d."""
-        return -self.radius, self.radius
+        """Where z = a·x lies and p or d is not constant: the interval of p and d."""
+        return _margins(self.radius)
 
     @property
     def variances(self) -> Interval:
         """Where d^ lies, whichever scheme: the first factor of the product; the second is in [-1, 1]."""
-        return _variances(self.radius)
+        return float(VARIANCE.value(np.array(self.margins[1]))), 0.25
 
     @property
     def decrements(self) -> Interval:
@@ -151,8 +152,8 @@ class ErrorBudget:
 def _approximate(budget: ErrorBudget, scheme: str) -> ReluLayers:
     probability, variance, eta = _curves(budget.mu)
     return ReluLayers(
-        knots.approximate(probability, budget.margins, budget.e_p, scheme),
-        knots.approximate(variance, budget.margins, budget.e_d, scheme),
+        knots.approximate(probability, budget.margins, budget.e_p - math.exp(-FLAT), scheme),
+        knots.approximate(variance, budget.margins, budget.e_d - math.exp(-FLAT), scheme),
         knots.product(budget.variances, 1.0, budget.e_m, scheme),
         knots.approximate(eta, budget.decrements, budget.e_eta, scheme),
     )
@@ -206,11 +207,10 @@ def _shares(d: int, mu: float, radius: float) -> tuple[np.ndarray, np.ndarray, n
     u = _decrement(mu, radius) / (2.0 * math.sqrt(mu))
     relative = 2.0 * u / (1.0 + u) / mu
     probability, variance, eta = _curves(mu)
-    low, high = _variances(radius)
     constants = (
-        knots.width_constant(probability, (-radius, radius)),
-        knots.width_constant(variance, (-radius, radius)),
-        0.5 * (high - low),
+        knots.width_constant(probability, _margins(radius)),
+        knots.width_constant(variance, _margins(radius)),
+        0.5 * (0.25 - float(VARIANCE.value(np.array(_margins(radius)[1])))),
         knots.width_constant(eta, (0.0, 4.0 * mu * u**2)),
     )
     return (
@@ -229,8 +229,8 @@ def _curves(mu: float) -> tuple[Curve, Curve, Curve]:
     )
 
 
-def _variances(radius: float) -> Interval:
-    return float(VARIANCE.value(np.array(radius))), 0.25
+def _margins(radius: float) -> Interval:
+    return -min(radius, FLAT), min(radius, FLAT)
 
 
 def _decrement(mu: float, radius: float) -> float:

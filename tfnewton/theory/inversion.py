@@ -33,7 +33,8 @@ def steps(kappa: float, tolerance: float, order: int = 2, init: str = "spectral"
     """Return the least T with ||I - A X_T||_2 <= tolerance, T = max(0, ceil(log_p(ln(1/tolerance) / decay_rate))).
 
     Exact for every A of this condition number for "optimal", "spectral" and "identity"; for "norms" and
-    "frobenius" no A of size d needs more. The relative error ||X_T - A^-1|| / ||A^-1|| is at most the residual.
+    "frobenius" no A of size d needs more, and some A needs as many, for "norms" if d is 3 or more. The relative error
+    ||X_T - A^-1|| / ||A^-1|| is at most the residual.
 
     Args:
         kappa: condition number of the matrix A that is inverted, s1/sd, from 1 to 1e100. For the normal equations,
@@ -118,7 +119,8 @@ def _slowness(kappa: float, init: str, d: int | None) -> float:
 def printed_steps(kappa: float, tolerance: float) -> float:
     """Return log2 kappa + log2 log2(1/tolerance), the argument of the O(.) after eq:inverse-newton.
 
-    As a count it is too small: the leading constant is 2, see ``steps_bound``. Ranges as in ``steps``.
+    Read as a count, which the paper does not claim, it is too small: the leading constant is 2, see ``steps_bound``.
+    Ranges as in ``steps``.
     """
     k = real("kappa", kappa, minimum=1.0, maximum=_LARGEST_KAPPA)
     return math.log2(k) + math.log2(_digits(tolerance) / math.log(2.0))
@@ -144,16 +146,24 @@ def gradient_descent_steps(kappa: float, tolerance: float) -> int:
 
 
 def products(order: int) -> int:
-    """Return the matrix products of one step of this order by Horner's rule: A X, order - 2 in E, and X S."""
+    """Return the matrix products of one step of this order by Horner's rule: A X, order - 2 in E, and X S.
+
+    ``algorithms.inversion`` sums so. Fewer do from order five on, see ``theory.products``.
+    """
     return integer("order", order, minimum=2)
 
 
-def work_per_doubling(order: int) -> float:
-    """Return products per doubling of the digits, order / log2(order): smallest at order three, 1.893.
+def work_per_doubling(order: int, per_step: int | None = None) -> float:
+    """Return products per doubling of the digits, per_step / log2(order), ``per_step`` by default Horner's.
 
-    Horner's rule is supposed: order seven can be had in five products, 1.781 a doubling.
+    By Horner's rule order three is cheapest, 1.893. With the fewest products of ``theory.products`` it is order nine in
+    five products, 1.577; no order up to 24 has a cheaper step.
+
+    Raises:
+        TypeError, ValueError: for an order below 2 or per_step below 1.
     """
-    return products(order) / math.log2(order)
+    spent = products(order) if per_step is None else integer("per_step", per_step, minimum=1)
+    return spent / math.log2(integer("order", order, minimum=2))
 
 
 def roundoff_growth(steps: int, order: int = 2) -> float:

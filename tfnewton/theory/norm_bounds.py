@@ -1,4 +1,4 @@
-"""How large gradients, Hessians and iterates get: the lemmas of appendix B, printed and corrected.
+"""How large gradients, Hessians and decrements get: the lemmas of appendix B, printed and corrected.
 
 All for rows of norm at most one (asm:bounded) and mu > 0. ``norm`` is ||x||_2, a float or an array of values >= 0;
 lambda_f is the Newton decrement. Values out of range raise ValueError.
@@ -19,17 +19,10 @@ __all__ = [
     "decrement_bounds",
     "derivative_bounds",
     "gradient_bounds",
-    "growth_example",
     "hessian_bounds",
-    "iterate_radius",
-    "minimizer_radius",
-    "newton_point_radius",
-    "norm_descent_radius",
     "printed_decrement_bounds",
     "printed_hessian_bounds",
 ]
-
-_LARGEST_PULL = 0.27846454276107380  # max of m / (1 + e^m), Lambert's W(1/e): p m at the minimiser cannot exceed it
 
 
 def gradient_bounds(norm: Array | float, mu: float) -> tuple[Array, Array]:
@@ -90,60 +83,6 @@ def derivative_bounds(x: Array, A: Array, y: Array, mu: float) -> dict[str, Ineq
         result[f"{name} below"] = compare(lower, least, x, A, y)
         result[f"{name} above"] = compare(largest, upper, x, A, y)
     return result
-
-
-def newton_point_radius(mu: float) -> float:
-    """Return 1 / mu: a full Newton step, from any x, lands strictly inside this radius.
-
-    x - H^-1 grad f = H^-1 (1/n) sum_i (p_i + p_i (1 - p_i) m_i) y_i a_i, and the weight of each a_i lies in (0, 1).
-    """
-    return 1 / checks.real("mu", mu, above=0.0)
-
-
-def minimizer_radius(mu: float) -> float:
-    """Return min{sqrt(W(1/e) / mu), 1 / (2 mu)}, which bounds ||argmin f||; sqrt(W(1/e)) = 0.5277.
-
-    The first is attained for mu <= 0.1704: d = n = 1 and a = m sqrt(mu / W(1/e)) with the margin m = 1 + W(1/e).
-    """
-    mu = checks.real("mu", mu, above=0.0)
-    return min(math.sqrt(_LARGEST_PULL / mu), 1 / (2 * mu))
-
-
-def iterate_radius(mu: float, error: float, start: float = 0.0) -> float:
-    """Return max{start, (1 + 2 e (1 + mu) / (2 - e)) / mu}, which bounds every iterate of inexact damped Newton.
-
-    Args:
-        mu: above 0.
-        error: e, the bound on every ||errors_t||_2, at least 0 and below 2.
-        start: ||x_0||_2, at least 0.
-
-    True for the damping factor of the paper and every larger one up to 1 (lem:norm_constraint, corrected). For an
-    e of 2 or more there is no such radius: see ``growth_example``.
-    """
-    mu = checks.real("mu", mu, above=0.0)
-    e = checks.real("error", error, minimum=0.0, below=2.0)
-    return max(checks.real("start", start, minimum=0.0), (1 + 2 * e * (1 + mu) / (2 - e)) / mu)
-
-
-def norm_descent_radius(mu: float) -> float:
-    """Return a C with ||x'|| <= ||x|| for one step from ||x|| >= C under an error of norm mu^2 (lem:norm_descent).
-
-    Raises ValueError for mu >= sqrt(2), where the printed lemma claims a C and none exists.
-    """
-    mu = checks.real("mu", mu, above=0.0, below=math.sqrt(2))
-    return iterate_radius(mu, mu**2)
-
-
-def growth_example(mu: float, steps: int, start: float = 1.0) -> list[float]:
-    """Return ||x_0||, ..., ||x_steps|| for A = 0 and errors of norm mu^2 along x: r -> r - 2 r / (2 + r) + mu^2.
-
-    For mu >= sqrt(2) this grows without bound, against lem:norm_descent and lem:norm_constraint.
-    """
-    mu = checks.real("mu", mu, above=0.0)
-    norms = [checks.real("start", start, minimum=0.0)]
-    for _ in range(checks.integer("steps", steps, minimum=0)):
-        norms.append(norms[-1] - 2 * norms[-1] / (2 + norms[-1]) + mu**2)
-    return norms
 
 
 def _norm_and_mu(norm: object, mu: object) -> tuple[torch.Tensor, float]:

@@ -16,8 +16,9 @@ import math
 import torch
 
 from tfnewton import checks
-from tfnewton.algorithms.logistic_regression import Problem, damping_constant, minimize, problem
+from tfnewton.algorithms.logistic_regression import Problem, minimize, problem
 from tfnewton.checks import Array
+from tfnewton.damping import damping_constant
 from tfnewton.theory.inequality import Inequality, compare
 
 __all__ = [

@@ -13,6 +13,7 @@ from tfnewton.theory import inversion
 __all__ = [
     "compact_depth",
     "depth",
+    "gap_factor",
     "inversion_residual",
     "inversion_scale",
     "inversion_steps",
@@ -91,6 +92,18 @@ def inversion_residual(mu: float, steps: int, order: int = 2, perturbation: floa
     rate = inversion.decay_rate(_kappa(mu, perturbation), "optimal")
     logarithm = _steps(steps) * math.log(checks.integer("order", order, minimum=2)) + math.log(rate)
     return math.exp(-math.exp(logarithm)) if logarithm < _LARGEST_LOGARITHM else 0.0
+
+
+def gap_factor(mu: float, steps: int, eigenvalue: float) -> float:
+    """Return (1 - alpha b^2)^(2^(k+1)), what damped Newton steps with k = ``steps`` inversion steps leave of a gap.
+
+    Near the minimiser, where the loss falls by this factor a step in the direction in which the Hessian has the
+    ``eigenvalue`` b, from mu to mu + 1/4: x+ - x* = (I - alpha H^2)^(2^k) (x - x*) up to squares of x - x*, and the
+    smallest b is the slowest. Raises ValueError for b out of its range.
+    """
+    b = checks.real("eigenvalue", eigenvalue, minimum=mu * (1 - 1e-9), maximum=(mu + 0.25) * (1 + 1e-9))
+    left = abs(1.0 - inversion_scale(mu) * b * b)
+    return math.exp(2.0 ** min(_steps(steps) + 1, 1000) * math.log(left)) if left > 0.0 else 0.0
 
 
 def inversion_steps(mu: float, tolerance: float, order: int = 2, perturbation: float = 0.0) -> int:

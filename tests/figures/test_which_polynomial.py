@@ -1,16 +1,14 @@
-"""The figures of chapters 10 and 11, read back from their artists."""
+"""The figures of chapter 11, read back from their artists."""
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from tfnewton.figures import learned_functions as figures
+from tests.helpers.legible import faults
+from tfnewton.figures import which_polynomial as figures
 from tfnewton.figures.style import BOUND, REFERENCE, TRAINED
-
-GRID = np.linspace(-30.0, 30.0, 5)
 
 
 def series(ax: Axes, color: str) -> list[tuple[list[float], list[float]]]:
@@ -24,37 +22,6 @@ def texts(ax: Axes) -> list[str]:
     return [text.get_text() for text in ax.texts]
 
 
-def shown() -> figures.Answers:
-    references = {"order 2": 1.5 * GRID, "order 3": 1.9 * GRID}
-    return figures.Answers(GRID, 2.0 * GRID, 1.8 * GRID, 1.8 * GRID - 4.0, 1.8 * GRID + 3.0, references)
-
-
-def test_answers_draw_target_median_band_and_references() -> None:
-    figure = figures.answers({"query in": shown()}, inside=14.9)
-    (ax,) = figure.axes
-    assert series(ax, TRAINED["color"]) == [(list(GRID), list(1.8 * GRID))]
-    assert (list(GRID), list(2.0 * GRID)) in series(ax, BOUND["color"])
-    assert [y for _, y in series(ax, REFERENCE["color"])] == [list(1.5 * GRID), list(1.9 * GRID)]
-    band = ax.collections[0].get_paths()[0].vertices
-    assert isinstance(band, np.ndarray)
-    assert (band[:, 1].min(), band[:, 1].max()) == (-58.0, 57.0)
-    assert texts(ax) == ["order 2", "order 3"]
-    assert plt.get_fignums() == []
-
-
-@pytest.mark.parametrize(("inside", "edges"), [(14.9, [-14.9, 14.9]), (30.0, [])])
-def test_answers_mark_the_range_of_training_where_they_leave_it(inside: float, edges: list[float]) -> None:
-    (ax,) = figures.answers({"": shown()}, inside).axes
-    assert [x[0] for x, _ in series(ax, "0.6")] == edges
-
-
-def test_names_of_references_stay_in_the_order_of_their_ends() -> None:
-    falling = shown()._replace(references={"low": -2.0 * GRID, "high": -1.0 * GRID})
-    (ax,) = figures.answers({"": falling}, 30.0).axes
-    offsets = {text.get_text(): text.xyann[1] for text in ax.texts}  # type: ignore[attr-defined]
-    assert offsets["low"] < 0.0 < offsets["high"]
-
-
 def test_errors_by_scale_are_hollow_with_the_query_out() -> None:
     curve = {5.0: 0.5, 50.0: 0.1, 200.0: 1e9}
     flat = dict.fromkeys(curve, 0.2)
@@ -66,6 +33,19 @@ def test_errors_by_scale_are_hollow_with_the_query_out() -> None:
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
     assert ax.get_ylim() == (1e-4, 10.0)
     assert texts(ax) == ["order 2", "LayerNorm", "1", "2 layers"]
+
+
+@pytest.mark.parametrize("value", [0.5, 1e-9, 3e40])
+def test_names_of_errors_by_scale_are_in_the_panel_and_apart(value: float) -> None:
+    """Six curves that start together, and three that end together, wherever that is."""
+    curve = {5.0: value, 50.0: 0.1, 250.0: value}
+    query_out = {f"{L} layers": curve for L in range(1, 7)}
+    references = {"order 2": curve, "order 3": {x: 1.01 * y for x, y in curve.items()}}
+    figure = figures.errors_by_scale(query_out, {"LayerNorm": curve}, references)
+    assert faults(figure) == []
+    heights = {text.get_text(): text.xy[1] for text in figure.axes[0].texts}  # type: ignore[attr-defined]
+    assert all(1e-4 < height < 10.0 for height in heights.values())
+    assert heights["order 2"] < heights["order 3"]
 
 
 def test_residuals_draw_dots_by_group_newton_and_the_best_polynomial() -> None:
@@ -90,3 +70,20 @@ def test_residuals_thin_out_crowded_groups() -> None:
     ax = figures.residuals({1: panel}).axes[0]
     (dots,) = [line for line in ax.lines if line.get_linestyle() == "None"]
     assert 100 <= len(np.asarray(dots.get_xdata())) <= 150
+
+
+def test_similarities_frame_the_largest_of_each_row() -> None:
+    powers = {"2 layers": {1: 0.3, 4: 0.9, 16: -0.2}, "Newton": {1: 1.0, 4: 0.8, 16: 0.1}}
+    fixed = {"2 layers": {1: 0.3, 4: 0.2}, "Newton": {1: 0.0, 4: 0.8}}
+    figure = figures.similarities({"powers": powers, "best fixed": fixed})
+    panels = [ax for ax in figure.axes if ax.get_title()]
+    assert [ax.get_title() for ax in panels] == ["powers", "best fixed"]
+    for ax, of in zip(panels, (powers, fixed), strict=True):
+        (image,) = ax.images
+        assert np.asarray(image.get_array()).tolist() == [list(row.values()) for row in of.values()]
+        assert image.get_clim() == (-1.0, 1.0)
+        best = [list(row).index(max(row, key=row.__getitem__)) for row in of.values()]
+        frames = [(patch.get_x() + 0.5, patch.get_y() + 0.5) for patch in ax.patches]  # type: ignore[attr-defined]
+        assert frames == list(zip(best, (0.0, 1.0), strict=True))
+        assert [text.get_text() for text in ax.get_xticklabels()] == [str(m) for m in next(iter(of.values()))]
+    assert faults(figure) == []
