@@ -8,7 +8,7 @@ residual rho(lambda) of the weights, and errs by (v^T x_query)^2 (rho^2 + noise^
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +46,7 @@ def gradient_descent_plus_plus(task: LinearRegression, steps: int) -> list[Scala
     One start goes on from one step less, the others have rates that grow by a constant factor.
     """
     integer("steps", steps, minimum=1)
-    prompts = _Prompts.of(task)
+    prompts = _prompts(task)
     first = 0.5 / prompts.eigenvalues[:, -1].mean().item()
     found: list[Scalars] = []
     for count in range(1, steps + 1):
@@ -68,7 +68,7 @@ def _of_gradient_descent_plus_plus(prompts: _Prompts, count: int, scalars: Tenso
 
 def chebyshev_interval(task: LinearRegression, steps: int) -> tuple[float, float]:
     """Return the tuned interval of ``steps`` steps of Chebyshev's iteration, of eigenvalues of A^T A / n."""
-    prompts = _Prompts.of(task)
+    prompts = _prompts(task)
     top = prompts.eigenvalues[:, -1].mean().item()
     low, width = _least(partial(_of_chebyshev, prompts, integer("steps", steps, minimum=1)), [[0.06 * top, 1.8 * top]])
     return low, low + width
@@ -94,17 +94,18 @@ class _Prompts(NamedTuple):
     shares: Tensor
     noise: Tensor
 
-    @classmethod
-    def of(cls, task: LinearRegression) -> _Prompts:
-        prompts = task.sample(generator(0, "tuning"), PROMPTS, torch.float64)
-        eigenvalues, vectors = torch.linalg.eigh(prompts.x.mT @ prompts.x / task.n)
-        shares = (vectors.mT @ prompts.x_query.unsqueeze(-1)).squeeze(-1).square()
-        return cls(eigenvalues, shares, shares * task.noise**2 / (task.n * eigenvalues))
-
     def loss(self, rho: Tensor) -> Tensor:
         """Return the mean squared error of the residuals rho."""
         errors: Tensor = (self.shares * rho.square() + self.noise * (1.0 - rho).square()).sum(dim=1)
         return errors.mean()
+
+
+@lru_cache(maxsize=1)  # both methods ask for those of one task, for each number of steps
+def _prompts(task: LinearRegression) -> _Prompts:
+    prompts = task.sample(generator(0, "tuning"), PROMPTS, torch.float64)
+    eigenvalues, vectors = torch.linalg.eigh(prompts.x.mT @ prompts.x / task.n)
+    shares = (vectors.mT @ prompts.x_query.unsqueeze(-1)).squeeze(-1).square()
+    return _Prompts(eigenvalues, shares, shares * task.noise**2 / (task.n * eigenvalues))
 
 
 def _least(loss: Callable[[Tensor], Tensor], starts: list[list[float]]) -> list[float]:
