@@ -180,7 +180,10 @@ class MainTheorem(_Samples):
 
 
 class TrainingLinearAttention(Parameters):
-    """Chapter 09; kappa and noise are of the test prompts and, with ``retrain``, of the training prompts too."""
+    """Chapter 09; kappa and noise are of the test prompts and, with ``retrain``, of the training prompts too.
+
+    Without ``retrain``, ``layers`` is one of the depths that are shipped, 1 to 6.
+    """
 
     layers: Annotated[int, Field(ge=1, le=12)]
     kappa: Annotated[float, Field(ge=1.0, le=1000.0)]
@@ -192,7 +195,10 @@ class TrainingLinearAttention(Parameters):
 
 
 class ConditioningAndNoise(Parameters):
-    """Chapter 13; kappas and noises are of the test prompts, ``layers`` is one of the depths that are shipped."""
+    """Chapter 13; kappas and noises are of the test prompts, ``layers`` is one of the depths that are shipped.
+
+    Those are 1 to 8, 10 and 12; above 6 with LayerNorm only.
+    """
 
     kappas: Annotated[list[Annotated[float, Field(ge=1.0, le=1000.0)]], Field(min_length=1, max_length=6)]
     noises: Annotated[list[Annotated[float, Field(ge=0.0, le=10.0)]], Field(min_length=1, max_length=4)]
