@@ -94,7 +94,7 @@ def test_predictions_in_chunks_and_their_errors() -> None:
     """More prompts than a chunk holds, in order, and without a gradient."""
     model = LinearAttention(LinearAttentionOptions(layers=1, width=8, init=0.3, init_out=0.3), 4, generator(0, "w"))
     task = LinearRegression(d=4, n=5)
-    p = task.sample(generator(0, "t"), 2500)
+    p = task.sample(generator(0, "t"), 1100)
     predicted = ev.predict(model, p)
     assert not predicted.requires_grad
     torch.testing.assert_close(predicted, model(p).detach(), rtol=1e-4, atol=1e-4)
