@@ -12,7 +12,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from scipy import stats
 
 from tests.helpers.tries import tries
@@ -288,9 +287,3 @@ def test_linear_attention_is_drawn_as_its_options_say(constant: bool) -> None:
         assert deviation == pytest.approx(expected[name], rel=0.15), name
     again = LinearAttention(options, 10, generator(0, "w"))
     assert all(torch.equal(a, b) for a, b in zip(m.parameters(), again.parameters(), strict=True))
-
-
-@pytest.mark.parametrize(("options", "message"), [({"layers": 0}, "layers"), ({"layers": 1, "heads": 5}, "width = 32")])
-def test_encoder_options_are_refused(options: dict[str, int], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        EncoderOptions(**options)  # type: ignore[arg-type]
