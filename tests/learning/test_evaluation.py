@@ -10,6 +10,7 @@ import torch
 from scipy import stats
 
 from tfnewton.learning import evaluation as ev
+from tfnewton.learning.models import LinearAttention, LinearAttentionOptions
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticPrompts, LogisticRegression, generator
 
 

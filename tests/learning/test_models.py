@@ -155,23 +155,6 @@ def test_prediction_is_linear_in_the_query_only_when_it_is_no_key() -> None:
     assert (inside(doubled) - 2.0 * inside(prompts)).abs().max() > 1e-6
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"layers": 0}, "layers"),
-        ({"width": 18}, "width = 18: must be a multiple of heads = 4"),
-        ({"clip": 0.0}, "clip"),
-        ({"final_norm": 0.0}, "final_norm"),
-        ({"scaling": "n"}, "scaling"),
-        ({"depth": 3}, "depth"),
-        ({"init": -1.0}, "init"),
-    ],
-)
-def test_options_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        LinearAttentionOptions(**(OPTIONS | options))
-
-
 def test_only_a_trained_transformer_comes_back() -> None:
     with pytest.raises(ValueError, match=r"source has the rows Layout\(X=2.*must come from a trained model"):
         from_transformer(newton_schulz(2))
