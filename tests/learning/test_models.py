@@ -270,3 +270,11 @@ def test_linear_attention_is_drawn_as_its_options_say(constant: bool) -> None:
         assert deviation == pytest.approx(expected[name], rel=0.15), name
     again = LinearAttention(options, 10, generator(0, "w"))
     assert all(torch.equal(a, b) for a, b in zip(m.parameters(), again.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("d", [0, -1])
+def test_models_of_no_dimension_are_refused(d: int) -> None:
+    with pytest.raises(ValueError, match=rf"^d = {d}: must be at least 1$"):
+        LinearAttention(LinearAttentionOptions(**OPTIONS), d, generator(0, "w"))
+    with pytest.raises(ValueError, match=rf"^d = {d}: must be at least 1$"):
+        Encoder(EncoderOptions(layers=1), d, generator(0, "w"))
