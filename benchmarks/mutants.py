@@ -174,7 +174,7 @@ def first_failure(copy: Path, tests: str) -> str:
             return "too long"
     if process.returncode in (0, 5):  # 5: none was found
         return ""
-    named = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    named = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
     return named[1] if named else "collection"
 
 

@@ -43,6 +43,7 @@ HELD = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(2, 3), "c": torch.
 CHANGES: dict[str, Callable[[dict[str, Tensor]], object]] = {
     "two names": lambda t: t.update(a=t["b"], b=t["a"]),
     "another name": lambda t: t.update(d=t.pop("a")),
+    "a name, in the same order": lambda t: t.update(d=t.pop("c")),
     "one more": lambda t: t.update(d=torch.zeros(0)),
     "one less": lambda t: t.pop("c"),
     "a value": lambda t: t.update(b=t["b"] * (1 + 2**-23)),

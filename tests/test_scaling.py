@@ -236,6 +236,14 @@ def test_step_bounds_of_constructions_hold_far_from_one() -> None:
             model.pack(1.05 * np.ldexp(A, k), y, y)
 
 
+def test_the_smallest_normal_number_is_a_step_still() -> None:
+    """For A = 1, whose exponent is 1, the step is taken four times as large."""
+    one = np.ones((1, 1))
+    assert linear_regression.gradient_descent(one, np.ones(1), 1, 2.0**-1024) == 2.0**-1024
+    with pytest.raises(ValueError, match=r"^learning_rate = .*: must be larger for data so small"):
+        linear_regression.gradient_descent(one, np.ones(1), 1, 2.0**-1025)
+
+
 SINGULAR = np.array([[2.0, 4.0, 6.0], [2.0, 0.0, 2.0], [6.0, 8.0, 14.0]])
 
 

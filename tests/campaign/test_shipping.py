@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from tests.helpers.tiny_run import config
-from tfnewton.campaign import experiments, results
+from tfnewton.campaign import results
 from tfnewton.campaign.experiments import Experiment
 from tfnewton.campaign.recipes import Run, Size
 from tfnewton.campaign.tables import Row, load_model
+from tfnewton.campaign.workers import run_all
 from tfnewton.learning import evaluation as ev
 from tfnewton.learning.configuration import TrainingConfig
 from tfnewton.learning.encoder import EncoderOptions
@@ -156,7 +157,7 @@ def test_nothing_missing_is_nothing_to_train(trained: Path, monkeypatch: pytest.
     for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"):
         monkeypatch.delenv(name, raising=False)
     before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
-    assert experiments.run_all(RUNS["lsa-depth"] * 2, trained) == 0
+    assert run_all(RUNS["lsa-depth"] * 2, trained) == 0
     assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
     for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"):
         assert 2**30 <= int(os.environ[name]) < 2**31

@@ -184,6 +184,12 @@ def test_trace_names_what_the_step_consists_of() -> None:
 
     np.testing.assert_allclose(block("s", "s <- d(A x)")[0], exact["D"], atol=1e-3)
     np.testing.assert_allclose(block("B", "B <- A^T D A / n + mu I, X <- alpha B")[:, :d], exact["hessian"], atol=1e-3)
+    # the inversion starts from alpha B^T, with the alpha that serves every B with singular values in [mu, 1/4 + mu]
+    alpha, B = 2 / ((0.25 + mu) ** 2 + mu**2), block("B", "B <- A^T D A / n + mu I, X <- alpha B")[:, :d]
+    np.testing.assert_allclose(block("X", "B <- A^T D A / n + mu I, X <- alpha B")[:, :d], alpha * B, rtol=1e-3)
+    np.testing.assert_allclose(block("X", "X <- alpha B^T")[:, :d], alpha * B.T, rtol=1e-3)
+    scaled = block("X", "X <- alpha B^T")[:, :d] / block("X", "B <- A^T D A / n + mu I, X <- alpha B")[:, :d].T
+    np.testing.assert_allclose(scaled, 1.0, rtol=1e-12)  # transposed, where the products have made B asymmetric
     np.testing.assert_allclose(block("X", "X <- 2X - X S, S <- 0")[:, :d], exact["inverse"], rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(block("s", "s <- p")[0], exact["p"], atol=1e-3)
     np.testing.assert_allclose(block("s", "s <- y p / n")[0], y * exact["p"] / n, atol=1e-4)

@@ -39,7 +39,7 @@ def test_approximations_are_those_of_the_layers(d: int, mu: float) -> None:
     for ax, found in zip(figure.axes, (layers.variance, layers.probability, layers.step_size), strict=True):
         (drawn,) = lines(ax, style.CONSTRUCTED["color"])
         assert list(drawn) == list(found.knots)
-        assert ax.get_title(loc="right") == f"{found.width} units"
+        assert ax.get_title(loc="right") == ("1 unit" if found.width == 1 else f"{found.width} units")
         (exact,) = lines(ax, style.REFERENCE["color"])
         assert (min(exact), max(exact)) == found.interval
     plt.close("all")

@@ -10,6 +10,7 @@ import torch
 from scipy import stats
 
 from tfnewton.learning import evaluation as ev
+from tfnewton.learning.models import LinearAttention, LinearAttentionOptions
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticPrompts, LogisticRegression, generator
 
 
@@ -164,6 +165,20 @@ def test_ridge_of_the_noise_is_the_best_ridge() -> None:
     assert ev.ridge_of(task) == 9.0
     means = [ev.least_squares_errors(p, ridge).mean().item() for ridge in (1.0, 9.0, 81.0)]
     assert means[1] < min(means[0], means[2])
+
+
+def test_predictions_in_chunks_and_their_errors() -> None:
+    """More prompts than a chunk holds, in order, and without a gradient."""
+    model = LinearAttention(LinearAttentionOptions(layers=1, width=8, init=0.3, init_out=0.3), 4, generator(0, "w"))
+    task = LinearRegression(d=4, n=5)
+    p = task.sample(generator(0, "t"), 1100)
+    predicted = ev.predict(model, p)
+    assert not predicted.requires_grad
+    torch.testing.assert_close(predicted, model(p).detach(), rtol=1e-4, atol=1e-4)
+    errors = (predicted.numpy().astype(float) - p.target.numpy()) ** 2
+    np.testing.assert_allclose(ev.squared_errors(predicted, p), errors, rtol=1e-12)
+    np.testing.assert_allclose(ev.zero_errors(p), p.target.numpy().astype(float) ** 2, rtol=1e-12)
+    assert ev.squared_errors(predicted, p).dtype == torch.float64
 
 
 def test_logistic_losses() -> None:

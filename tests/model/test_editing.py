@@ -280,6 +280,26 @@ def test_matrices_of_two_dtypes_make_no_transformer() -> None:
     assert Transformer(model.layout, list(BUILT["general"][0].dense().float().layers)).dtype == torch.float32
 
 
+@pytest.mark.parametrize("part", ["out", "value", "key", "query", "inner", "outer"])
+@pytest.mark.parametrize("edit", ["dtype", "rows", "columns"])
+def test_one_map_that_does_not_fit_is_enough(part: str, edit: str) -> None:
+    """Each of a head and of a group of units by itself, the others as they were."""
+    model = BUILT["logistic"][0].dense()
+    layer = next(layer for layer in model.layers if layer.relu is not None and len(layer.heads))
+    assert layer.relu is not None
+    holder = layer.relu.groups[0] if part in {"inner", "outer"} else layer.heads[0]
+    old = getattr(holder, part).weight.detach()
+    if edit == "dtype":
+        other = old.float()
+    else:
+        other = torch.cat([old, old[:1]]) if edit == "rows" else torch.cat([old, old[:, :1]], dim=1)
+    H = BUILT["logistic"][1]
+    assert np.isfinite(model(H)).all()
+    setattr(holder, part, Dense(other, trainable=True))
+    with pytest.raises(ValueError, match=r"^the maps of .* do not fit together in"):
+        model(H)
+
+
 def test_units_read_and_write_by_selections() -> None:
     relu = deepcopy(BUILT["logistic"][0]).layers[0].relu
     assert relu is not None

@@ -238,6 +238,46 @@ def test_data_whose_eigenvalues_overflow_admit_no_step(size: float) -> None:
         least_squares(2, 1, 1e-300).pack(np.full((3, 2), size), np.ones(3), np.ones(2))
 
 
+@pytest.mark.parametrize(
+    ("place", "shape", "block", "fault"),
+    [
+        ("row", ("n",), "s", None),
+        ("row", ("n",), "M", "v fills 1 rows of M, which has 2"),
+        ("transposed", ("n", "d"), "M", None),
+        ("transposed", ("n", "d"), "s", "v fills 2 rows of s, which has 1"),
+        ("matrix", ("d", "n"), "M", None),
+        ("matrix", ("d", "n"), "r", "v fills 2 rows of r, which has 1"),
+        ("repeated", ("d",), "M", None),
+        ("repeated", ("d",), "r", "v fills 2 rows of r, which has 1"),
+        ("query", ("d",), "M", None),
+        ("query", ("d",), "s", "v fills 2 rows of s, which has 1"),
+    ],
+)
+def test_inputs_fill_their_blocks(place: Any, shape: tuple[str, ...], block: str, fault: str | None) -> None:
+    y = Input(name="y", shape=("n",), block="r", place="row")
+    if fault is None:
+        format_of(y, Input(name="v", shape=shape, block=block, place=place))
+    else:
+        with pytest.raises(ValueError, match=f"^{fault}$"):
+            format_of(y, Input(name="v", shape=shape, block=block, place=place))
+
+
+def test_norms_are_named_by_row_where_there_are_rows() -> None:
+    """A unit in the last place is roundoff, a thousand are not; a vector is itself what is too long."""
+    rows = Input(name="A", shape=("n", "d"), block="X", place="matrix", largest_norm=1.0)
+    vector = Input(name="w", shape=("d",), block="X", place="repeated", largest_norm=2.0)
+    A = np.array([[1.0, 0.0], [0.0, 1.0 + 2**-52], [0.6, 0.8]])
+    rows.check(torch.tensor(A))
+    A[1, 1] = 1.0 + 1000 * 2**-52
+    with pytest.raises(ValueError, match=r"^A has norm 1 in row 1, at most 1 is allowed: divide A by 1$"):
+        rows.check(torch.tensor(A))
+    with pytest.raises(ValueError, match=r"^A has norm 3 in row 2, at most 1 is allowed: divide A by 3$"):
+        rows.check(torch.tensor([A.tolist(), [[0.0, 0.0], [0.0, 0.0], [0.0, -3.0]]]))
+    vector.check(torch.tensor([[2.0, 0.0], [0.0, -2.0]]))
+    with pytest.raises(ValueError, match=r"^w has norm 5, at most 2 is allowed$"):
+        vector.check(torch.tensor([[2.0, 0.0], [3.0, 4.0]]))
+
+
 def test_zero_data_admit_any_step() -> None:
     model = least_squares(2, 3, 1e6)
     assert model.unpack(model(model.pack(np.zeros((3, 2)), np.ones(3), np.ones(2))))["y_hat"] == 0.0

@@ -355,6 +355,17 @@ def test_input_that_is_refused(H: Any, error: type[Exception], message: str) -> 
             call(H)
 
 
+def test_an_identity_needs_as_many_tokens() -> None:
+    model = newton_schulz(3)
+    for H in (np.ones((12, 2)), np.ones((5, 12, 2))):
+        for call in (model, model.trace, model.unpack):
+            with pytest.raises(ValueError, match=r"^H has n = 2 tokens: must be at least 3, the size of its identity$"):
+                call(H)
+    assert np.shape(model(np.ones((5, 12, 3)))) == (5, 12, 3)
+    bare = Transformer(model.layout, model.layers)  # which knows of no identity
+    assert np.shape(bare(np.ones((12, 1)))) == (12, 1)
+
+
 @pytest.mark.parametrize("position", [0, 17, 35])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_one_bad_entry_is_found(position: int, bad: float) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from tfnewton.approximation.curves import PROBABILITY, VARIANCE, Curve, step_size
 from tfnewton.approximation.units import PiecewiseLinear
+from tfnewton.checks import choice
 from tfnewton.figures.style import BAND, BOUND, CONSTRUCTED, PRINTED, REFERENCE, finish, label, panels, slope_triangle
 from tfnewton.theory.error_budget import ReluLayers
 
@@ -50,7 +51,7 @@ def approximations(layers: ReluLayers, mu: float) -> Figure:
         ax.plot(z, curve.value(z), **REFERENCE)
         ax.plot(found.knots, found.values, **(CONSTRUCTED | {"markersize": 3.5, "linewidth": 0.9}))
         ax.set(xlabel=x, ylabel=y)
-        ax.set_title(f"{found.width} units", fontsize=10, loc="right")
+        ax.set_title(f"{found.width} unit{'' if found.width == 1 else 's'}", fontsize=10, loc="right")
     return finish(figure)
 
 
@@ -62,17 +63,18 @@ def error_against_width(measured: Mapping[str, tuple[Sequence[int], Sequence[flo
 
     Raises ValueError for an unknown scheme.
     """
+    styles = {scheme: _SCHEME_STYLES[choice("scheme", scheme, list(_SCHEME_STYLES))] for scheme in measured}
     figure, (ax,) = panels(height=4.0)
     for scheme, (widths, errors, bounds) in measured.items():
-        if scheme not in _SCHEME_STYLES:
-            raise ValueError(f"scheme = {scheme!r}: must be one of {', '.join(map(repr, _SCHEME_STYLES))}")
-        style = _SCHEME_STYLES[scheme]
+        style = styles[scheme]
         ax.loglog(widths, errors, **style, label=scheme)
         thin = {key: style[key] for key in ("linestyle", "marker") if key in style} | {"markersize": 3.0}
         ax.loglog(widths, bounds, **(BOUND | thin), label=f"{scheme}, proved")
     widths, errors, _ = measured["curvature"]
     slope_triangle(ax, widths[0], min(errors) / 2.0, -2.0)
-    ax.set_xlim(right=3.0 * max(widths[-1] for widths, _, _ in measured.values()))
+    every = [width for widths, _, _ in measured.values() for width in widths]
+    ax.set_xlim(min(every) / 1.5, max(3.0 * max(every), 30.0 * min(every)))
+    ax.xaxis.set_minor_formatter(NullFormatter())  # between few units they would touch
     ax.set(xlabel="units of the widest ReLU layer", ylabel="error of one step, $\\|\\varepsilon\\|_2$")
     ax.legend(fontsize=9, ncols=2, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False)
     return finish(figure)

@@ -101,6 +101,8 @@ class Table:
         html = html.replace('class="blank level0" >&nbsp;', f'class="row_heading" scope="col">{escape(first)}')
         for heading, scope in (("col_heading", "col"), ("row_heading level0", "row")):
             html = html.replace(f'class="{heading}', f'scope="{scope}" class="{heading}')
+        html = re.sub(r'class="(?:data row\d+|col_heading level0) (col\d+)" ?', r'class="\1"', html)  # half the size
+        html = re.sub(r'class="row_heading level0 row\d+" ?|\n +', _shorter, html)
         region = f'role="region" aria-label="{escape(self.caption)}" tabindex="0"'
         return f'<div class="tfnewton-table" {region}>\n{html}</div>'
 
@@ -181,6 +183,10 @@ def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _for_each(columns: Sequence[str], setting: Any) -> dict[str, Any]:
     return dict(setting) if isinstance(setting, Mapping) else dict.fromkeys(columns, setting)
+
+
+def _shorter(found: re.Match[str]) -> str:
+    return "\n" if found[0].startswith("\n") else 'class="row_heading"'
 
 
 def _special(value: str | bool | int | float | None) -> str | bool | int | float | None:

@@ -105,7 +105,7 @@ def similarities(maps: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figur
 
     ``maps`` has, by title, rows by name, and cosines by degree. The largest of each row is framed.
     """
-    figure, axes = panels(columns=min(2, len(maps)), rows=-(-len(maps) // 2), width=4.3, height=3.6)
+    figure, axes = panels(columns=min(2, len(maps)), rows=-(-len(maps) // 2), width=4.3, height=4.0)
     image = None
     for ax, (title, rows) in zip(axes, maps.items(), strict=False):
         degrees = list(next(iter(rows.values())))
@@ -113,7 +113,7 @@ def similarities(maps: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figur
         image = ax.imshow(values, cmap=DIVERGING, vmin=-1.0, vmax=1.0, aspect="auto")
         for i, best in enumerate(values.argmax(axis=1)):
             ax.add_patch(Rectangle((best - 0.5, i - 0.5), 1.0, 1.0, fill=False, edgecolor="black", linewidth=1.4))
-        ax.set_xticks(range(len(degrees)), [str(m) for m in degrees], rotation=90, fontsize=8)
+        ax.set_xticks(range(len(degrees)), [str(m) for m in degrees], rotation=90, fontsize=7)
         ax.set_yticks(range(len(rows)), list(rows), fontsize=9)
         ax.grid(visible=False)
         ax.set_title(title, fontsize=11)
@@ -121,5 +121,5 @@ def similarities(maps: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figur
     for ax in axes[len(maps) :]:
         ax.set_visible(False)
     if image is not None:
-        figure.colorbar(image, ax=axes, shrink=0.6, label="cosine between errors")
+        figure.colorbar(image, ax=axes, location="bottom", shrink=0.5, label="cosine between errors")
     return finish(figure)

@@ -129,8 +129,8 @@ class DampedNewton(_Examples):
 def least_error(d: int, mu: float, n: int = 1) -> float:
     """Return the smallest error of a damped Newton step that the chapters build for n samples of d features.
 
-    Below 5e-10 sqrt(d)/mu^1.5 (measured) the knots of the ReLU layers are closer than float64 tells apart; and the
-    units, about d^1.25/sqrt(mu error), times n samples are kept to 4e6 or so.
+    From 5e-10 sqrt(d)/mu^1.5 on (measured) float64 tells the knots of the ReLU layers apart; and the units, about
+    d^1.25/sqrt(mu error), times n samples are kept to 4e6 or so.
     """
     return max(5e-10 * math.sqrt(d) / math.pow(mu, 1.5), (math.pow(d, 1.25) * n / 4e6) ** 2 / mu)
 
