@@ -37,7 +37,8 @@ def test_raise_and_annotations_without_a_call_are_left_out() -> None:
 
 def test_tests_of_the_module_come_first_and_all_last() -> None:
     assert mutants.stages("tfnewton/theory/width.py") == ["tests/theory/test_width.py", "tests/theory", "tests"]
-    assert mutants.stages("tfnewton/campaign/tables.py") == ["tests/campaign", "tests"]
+    assert mutants.stages("tfnewton/campaign/recipes.py")[:1] == ["tests/campaign/test_recipes.py"]
+    assert mutants.stages("tfnewton/campaign/without_tests.py") == ["tests/campaign", "tests"]
 
 
 def test_rows_are_read_as_they_were_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,13 +19,15 @@ COUNTS = {  # runs of each experiment: smoke, default, paper
     "logistic": (2, 3 * 5 + 4, 3 * 5 + 4),
     "ln-depth": (2, 3 * 9, 3 * 9),
     "logistic-recipe": (2 + 4 + 1 + 1, 3 * (2 + 4 + 1) + 1, 3 * (2 + 4 + 1) + 1),
-    "lsa-inside": (2 * 2, 2 * 6, 2 * 6),
-    "lsa-outside": (2 * 2, 2 * 6, 2 * 6),
-    "ln-inside": (2, 9, 9),
-    "ln-outside": (2, 9, 9),
+    "lsa-inside": (2 * 2, 3 * 2 * 6, 3 * 2 * 6),
+    "lsa-outside": (2 * 2, 3 * 2 * 6, 3 * 2 * 6),
+    "ln-inside": (2, 3 * 9, 3 * 9),
+    "ln-outside": (2, 3 * 9, 3 * 9),
+    "mechanism": (2, 3 * 6, 3 * 6),
+    "final-norm": (2, 3 * 2 + 1, 3 * 2 + 1),
     "stability": (1 + 7, 1 + 7, 1 + 7),
-    "lsa-grid": (4 * 2, 4 * 6, 4 * 6),
-    "ln-grid": (10 * 2, 10 * 4, 10 * 9),
+    "lsa-grid": (4 * 2, 4 * (6 + 2 * 3), 4 * (6 + 2 * 3)),
+    "ln-grid": (10 * 2, 10 * (4 + 2), 10 * (9 + 2)),
 }
 
 
@@ -48,7 +50,7 @@ def test_runs_by_size(name: str) -> None:
     for size, count in zip(recipes.SIZES, COUNTS[name], strict=True):
         runs = EXPERIMENTS[name].runs(size)
         assert len(runs) == count, size
-        seeds = 1 if size == "smoke" or name in {"stability", "lsa-grid", "ln-grid"} or "side" in name else 3
+        seeds = 1 if size == "smoke" or name == "stability" else 3
         assert {run.config.seed for run in runs} == set(range(seeds))
 
 

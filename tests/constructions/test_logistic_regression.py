@@ -210,7 +210,7 @@ def worst_error(d: int, n: int, mu: float, width: int, scheme: str) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("scheme", "slope", "widths"), [("curvature", -2.0, [100, 1000, 5000]), ("staircase", -1.0, [400, 4000])]
+    ("scheme", "slope", "widths"), [("curvature", -2.0, [100, 1000, 5000]), ("staircase", -1.0, [800, 8000])]
 )
 def test_error_against_width(scheme: str, slope: float, widths: list[int]) -> None:
     errors = [worst_error(2, 20, 0.1, width, scheme) for width in widths]

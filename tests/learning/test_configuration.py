@@ -44,6 +44,7 @@ RECORDS: dict[type[BaseModel], tuple[dict[str, Any], dict[str, Any]]] = {  # by 
             "query_as_key": {True, False},
             "scaling": {"keys", "head_size"},
             "layer_norm": Range(Open(0.0), optional=True),
+            "final_norm": Range(Open(0.0), optional=True),
             "clip": Range(Open(0.0), optional=True),
             "input_scale": POSITIVE,
             "constant": {True, False},

@@ -318,7 +318,13 @@ def test_traces(name: str, kind: Callable[[np.ndarray], Any]) -> None:
 
 def test_trace_names_the_written_blocks() -> None:
     frames = least_squares(2, 1, 1e-3).trace(CONSTRUCTIONS["least squares"][0].pack(*CONSTRUCTIONS["least squares"][1]))
-    assert [frame.written for frame in frames] == [(), ("X", "R"), ("X",), ("out",), ("X", "R", "out")]
+    assert [frame.written for frame in frames] == [
+        (),
+        ("X", "R", "out"),
+        ("X",),
+        ("out",),
+        ("X", "R", "out"),
+    ]
 
 
 def test_frames_do_not_change_with_the_input() -> None:

@@ -48,8 +48,10 @@ FINAL_NORM_DEPTHS = (2, 4)
 DEEP_FINAL_NORM_DEPTHS = (8,)  # one seed
 LOGISTIC_DEPTHS = (1, 2, 4, 8, 12)
 DEEP_LOGISTIC_DEPTHS = (16, 20, 30, 40)  # one seed
+LSA_GRID_DEPTHS = (2, 4, 6)  # with three seeds; the others with one
 LSA_GRID = ((5.0, 0.0), (50.0, 0.0), (10.0, 1.0), (50.0, 1.0))
-LN_GRID_DEPTHS = (1, 2, 4, 8)
+LN_GRID_DEPTHS = (1, 2, 4, 8)  # one seed
+LN_GRID_MORE_SEEDS = 4  # layers, with three seeds
 LN_GRID = tuple((kappa, noise) for noise in (0.0, 1.0) for kappa in (1.0, 5.0, 10.0, 50.0, 100.0))
 TEST_PROMPTS: dict[Size, int] = {"smoke": 256, "default": 8192, "paper": 65536}
 MECHANISM_PROMPTS: dict[Size, int] = {"smoke": 64, "default": 1000, "paper": 4000}
@@ -108,13 +110,15 @@ def _logistic_recipe(size: Size) -> list[Run]:
 
 
 def _lsa_grid(size: Size) -> list[Run]:
-    depths = _depths(LSA_DEPTHS, size)
-    return [linear_attention(L, 0, size, True, kappa, noise) for kappa, noise in LSA_GRID for L in depths]
+    runs = [(L, 0) for L in _depths(LSA_DEPTHS, size)]
+    runs += [(L, s) for s in _seeds(size)[1:] for L in LSA_GRID_DEPTHS]
+    return [linear_attention(L, s, size, True, kappa, noise) for L, s in runs for kappa, noise in LSA_GRID]
 
 
 def _ln_grid(size: Size) -> list[Run]:
-    depths = LN_DEPTHS if size == "paper" else _depths(LN_GRID_DEPTHS, size)
-    return [layer_norm_attention(L, 0, size, True, kappa, noise) for kappa, noise in LN_GRID for L in depths]
+    runs = [(L, 0) for L in (LN_DEPTHS if size == "paper" else _depths(LN_GRID_DEPTHS, size))]
+    runs += [(LN_GRID_MORE_SEEDS, s) for s in _seeds(size)[1:]]
+    return [layer_norm_attention(L, s, size, True, kappa, noise) for L, s in runs for kappa, noise in LN_GRID]
 
 
 def _stability(size: Size) -> list[Run]:
