@@ -6,12 +6,11 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tfnewton.figures import style
-from tfnewton.figures.conditioning import Setting, losses_by_kappa, losses_by_setting, robustness
+from tfnewton.figures.conditioning import Setting, losses_by_kappa, losses_by_setting
 
 REFERENCES = {"2": {0: 90.0, 1: 30.0, 2: 10.0, 3: 2.0, 4: 1e-9}, "descent": {1: 60.0, 2: 30.0, 3: 20.0, 4: 12.0}}
 SETTING = Setting({1: [50.0], 2: [9.0, 8.0, 7.0], 9: [0.1]}, REFERENCES, {"best": 1.5})
@@ -91,20 +90,3 @@ def test_losses_by_kappa_without_a_curve_is_drawn() -> None:
         assert "kappa" in ax.get_xlabel()
         assert texts(ax) == {}
         assert [curve for line in ax.lines for curve in np.asarray(line.get_xydata()).tolist()] == []
-
-
-def test_robustness_prints_percent_a_cell_a_setting() -> None:
-    fractions = {"a": np.array([[0.0016, 0.25], [1e-30, np.inf], [0.994, 1.5]]), "b": np.full((3, 2), 0.01)}
-    first, second = visible(robustness(fractions, [1.0, 10.0, 1000.0], [0.0, 2.5]))
-    printed = {(text.get_position()[1], text.get_position()[0]): text.get_text() for text in first.texts}
-    assert printed == {(0, 0): "0.16", (0, 1): "25", (1, 0): "0", (1, 1): ">1000", (2, 0): "99", (2, 1): "150"}
-    assert {text.get_text() for text in second.texts} == {"1"}
-    assert [label.get_text() for label in first.get_yticklabels()] == ["1", "10", "1000"]
-    assert [label.get_text() for label in first.get_xticklabels()] == ["0", "2.5"]
-    np.testing.assert_allclose(first.images[0].get_array(), [[0.16, 25.0], [0.01, 1000.0], [99.4, 150.0]])  # type: ignore[arg-type]
-
-
-def test_robustness_refuses_another_shape() -> None:
-    with pytest.raises(ValueError, match=r"LSA has shape \(2, 2\)"):
-        robustness({"LSA": np.ones((2, 2))}, [1.0, 10.0], [0.0])
-    assert plt.get_fignums() == []

@@ -8,15 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from tfnewton.checks import Array, tensor
 from tfnewton.figures.style import BOUND, REFERENCE, TRAINED, finish, label, outer_labels, panels, runs_by_depth
 
-__all__ = ["Setting", "losses_by_kappa", "losses_by_setting", "robustness"]
+__all__ = ["Setting", "losses_by_kappa", "losses_by_setting"]
 
 Curve = Mapping[int, float]  # loss by number of layers or steps
 Runs = Mapping[int, Sequence[float]]  # the loss of each run by number of layers
@@ -25,8 +22,6 @@ _TRAINED: dict[str, dict[str, Any]] = {"LSA": TRAINED, "LSA+LN": TRAINED | {"mar
 _FLOOR = 3e-3  # of a loss by depth: Newton's iteration of order 3 goes on to roundoff
 _LEAST_FRACTION = 1e-5  # of a loss by condition number
 _MARKERS = "oD^vP"
-_NOTHING = 1e-7  # percent: roundoff
-_PERCENT = (0.01, 1000.0)  # of the colours of ``robustness``, as percent of the loss of predicting zero
 
 
 class Setting(NamedTuple):
@@ -114,42 +109,3 @@ def _by_kappa(ax: Axes, name: str, curve: Mapping[float, np.ndarray], marker: st
 
 def _power_of_ten(value: float) -> bool:
     return math.log10(value).is_integer()
-
-
-def robustness(fractions: Mapping[str, Array], kappas: Sequence[float], noises: Sequence[float]) -> Figure:
-    """Return a panel a method, two a row: its loss in percent of that of predicting zero, a cell for each setting.
-
-    Args:
-        fractions: by the name of the method, loss over loss of predicting zero, (kappas, noises); infinity is allowed.
-        kappas: condition numbers, the rows from top to bottom.
-        noises: standard deviations, the columns.
-
-    Raises TypeError or ValueError for arrays of another shape.
-    """
-    shape = (len(kappas), len(noises))
-    capped = {name: np.minimum(np.asarray(values, dtype=float), 1e9) for name, values in fractions.items()}
-    percents = {name: 100.0 * tensor(name, values, shape).numpy() for name, values in capped.items()}
-    rows, height = -(-len(fractions) // 2), 1.3 + 0.36 * len(kappas)
-    figure, axes = panels(min(2, len(fractions)), rows, width=3.75, height=height, sharex=True, sharey=True)
-    norm = LogNorm(*_PERCENT)
-    for ax, (name, percent) in zip(axes, percents.items(), strict=False):
-        ax.imshow(np.clip(percent, *_PERCENT), norm=norm, cmap="cividis_r", aspect="auto")
-        for (row, column), value in np.ndenumerate(percent):
-            dark: Any = "white" if value > np.sqrt(_PERCENT[0] * _PERCENT[1]) else "black"
-            ax.text(column, row, _percent(value), ha="center", va="center", fontsize=10, color=dark)
-        ax.set_title(name, fontsize=11)
-        ax.grid(visible=False)
-        ax.set_xticks(range(len(noises)), [f"{noise:g}" for noise in noises])
-        ax.set_yticks(range(len(kappas)), [f"{kappa:g}" for kappa in kappas])
-    outer_labels(axes, len(fractions), "test noise", r"test $\kappa$")
-    bar = figure.colorbar(ScalarMappable(norm, "cividis_r"), ax=axes, location="bottom", shrink=0.6, aspect=40)
-    bar.set_label("loss in percent of that of predicting zero")
-    return finish(figure)
-
-
-def _percent(value: float) -> str:
-    if value > _PERCENT[1]:
-        return f">{_PERCENT[1]:.0f}"
-    if value < _NOTHING:
-        return "0"
-    return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
