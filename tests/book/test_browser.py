@@ -94,7 +94,24 @@ class Visit:
         self.context.close()
 
 
-@pytest.fixture(scope="module", params=[(page, scheme) for page in PAGES for scheme in ("light", "dark")], ids="-".join)
+# Looked at in the dark by `make test`: one page of each kind. The contrast of colours takes most of its time.
+IN_THE_DARK = {
+    "book/claims.html",
+    "book/errata.html",
+    "book/intro.html",
+    "book/notation.html",
+    "notebooks/05_self_concordance.html",
+    "notebooks/07_logistic_construction.html",
+}
+
+
+def visits() -> Iterator[Any]:
+    for page in PAGES:
+        yield pytest.param((page, "light"), id=f"{page}-light")
+        yield pytest.param((page, "dark"), id=f"{page}-dark", marks=() if page in IN_THE_DARK else pytest.mark.long)
+
+
+@pytest.fixture(scope="module", params=visits())
 def visit(request: pytest.FixtureRequest, browser: Browser, origin: str) -> Iterator[Visit]:
     """Each page in each colour scheme, opened once for all tests that only look at it."""
     address, scheme = request.param

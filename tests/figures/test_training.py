@@ -168,8 +168,12 @@ def test_names_keep_apart_whatever_the_losses(loss: float) -> None:
 
 def test_losses_by_examples() -> None:
     trained = {"query in": {10: 0.6, 50: 0.01, 200: 0.03}, "query out": {10: 1e18, 50: 1e-4, 200: 1e-5}}
-    figure = losses_by_examples(trained, {"c frozen": {10: 0.8, 50: 0.01, 200: 0.04}}, 50)
+    bands = {"query in": {10: (0.5, 0.7), 50: (0.009, 0.02), 200: (0.02, 0.04)}}
+    figure = losses_by_examples(trained, bands, {"c frozen": {10: 0.8, 50: 0.01, 200: 0.04}}, 50)
     (ax,) = figure.axes
+    (band,) = ax.collections
+    corners = {(x, y) for x, y in np.asarray(band.get_paths()[0].vertices).tolist()}
+    assert corners == {(size, end) for size, ends in bands["query in"].items() for end in ends}
     assert [label.get_text() for label in ax.get_xticklabels()] == ["10", "50", "200"]
     assert curves_of(ax, "black") == [{50: 1}]
     assert {10.0: 0.6, 50.0: 0.01, 200.0: 0.03} in curves_of(ax, style.TRAINED["color"])

@@ -104,7 +104,10 @@ def test_edges_of_the_parameters(path: Path, parameters: dict[str, Any], tmp_pat
         assert not empty, f"{table['name']} has nothing in {empty}"
 
 
-@each_notebook
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(of, id=of.stem, marks=pytest.mark.long if i else ()) for i, of in enumerate(NOTEBOOKS)],
+)
 def test_bad_parameter_is_refused_by_name_before_any_computing(path: Path, tmp_path: Path) -> None:
     ((name, value),) = SETTINGS[path.stem]["refused"].items()
     with pytest.raises(PapermillExecutionError) as refusal:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from tfnewton.figures.style import BOUND, REFERENCE, TRAINED, finish, label, panels, runs_by_depth
+from tfnewton.figures.style import BAND, BOUND, REFERENCE, TRAINED, finish, label, panels, runs_by_depth
 
 __all__ = ["losses_by_depth", "losses_by_examples", "plateau", "rivals_by_depth", "shrinkage"]
 
@@ -72,14 +72,24 @@ def rivals_by_depth(trained: Mapping[str, Curve], groups: Mapping[str, Mapping[s
     return finish(figure)
 
 
-def losses_by_examples(trained: Mapping[str, Curve], references: Mapping[str, Curve], examples: int) -> Figure:
+def losses_by_examples(
+    trained: Mapping[str, Curve],
+    bands: Mapping[str, Mapping[int, tuple[float, float]]],
+    references: Mapping[str, Curve],
+    examples: int,
+) -> Figure:
     """Return losses as fractions of that of predicting zero against the number of examples, both logarithmic.
 
-    ``trained`` has them by "query in", "query out" or "LayerNorm"; ``examples`` is their number in training.
+    ``trained`` has them by "query in", "query out" or "LayerNorm", ``bands`` the interval about each; ``examples`` is
+    their number in training.
     """
     figure, (ax,) = panels(width=6.4, height=4.0)
     ax.axvline(examples, **BOUND)
     _curves(ax, trained, references, _limits([*trained.values(), *references.values()]))
+    for name, band in bands.items():
+        at = sorted(band)
+        low, high = zip(*(band[size] for size in at), strict=True)
+        ax.fill_between(at, low, high, color=_STYLES[name]["color"], **BAND)
     sizes = sorted({size for curve in trained.values() for size in curve})
     ax.set_xscale("log")
     ax.set_xticks(sizes, [str(size) for size in sizes])
