@@ -25,6 +25,7 @@ COUNTS = {  # runs of each experiment: smoke, default, paper
     "ln-outside": (2, 3 * 9, 3 * 9),
     "mechanism": (2, 3 * 6, 3 * 6),
     "final-norm": (2, 3 * 2 + 1, 3 * 2 + 1),
+    "longer": (2, 2 * 3, 2 * 3),
     "stability": (1 + 7, 1 + 7, 1 + 7),
     "lsa-grid": (4 * 2, 4 * (6 + 2 * 3), 4 * (6 + 2 * 3)),
     "ln-grid": (10 * 2, 10 * (4 + 2), 10 * (9 + 2)),
@@ -166,3 +167,13 @@ def test_grids_of_settings() -> None:
     assert depths == {(4, ""), (12, ""), (12, "-small-both"), (12, "-fourfold-steps")} | {
         (4, f"-{name}") for name in ("small-weights", "small-inputs", "small-both", "fourfold-steps")
     }
+
+
+def test_longer_runs_have_four_times_the_steps_and_nothing_else() -> None:
+    usual, longer = [
+        [r for r in EXPERIMENTS["longer"].runs("default") if ("fourfold" in r.name) is of] for of in (False, True)
+    ]
+    for run, other in zip(usual, longer, strict=True):
+        assert (run.config.model.layers, run.config.steps, other.config.steps) == (4, 6000, 24_000)
+        assert run.name == other.name.removesuffix("-fourfold-steps")
+        assert flat(run.config) == flat(other.config) | {"steps": 6000}

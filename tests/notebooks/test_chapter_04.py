@@ -31,7 +31,7 @@ LEGAL: dict[str, Any] = {
     "changed", [{}, {"d": 10, "n": 441}, {"dataset": "synthetic", "d": 64, "n": 64}, {"steps": 100, "ridge": 1e4}]
 )
 def test_legal_parameters(changed: dict[str, Any]) -> None:
-    LinearRegression(**LEGAL | changed)
+    assert LinearRegression(**LEGAL | changed).model_dump() == LEGAL | changed
 
 
 @pytest.mark.parametrize(

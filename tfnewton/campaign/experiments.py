@@ -20,6 +20,7 @@ from tfnewton.campaign.recipes import (
     Run,
     Size,
     ablated,
+    fourfold,
     layer_norm_attention,
     linear_attention,
     logistic_encoder,
@@ -46,6 +47,7 @@ LSA_DEPTHS = (1, 2, 3, 4, 5, 6)
 LN_DEPTHS = (1, 2, 3, 4, 5, 7, 8, 10, 12)
 FINAL_NORM_DEPTHS = (2, 4)
 DEEP_FINAL_NORM_DEPTHS = (8,)  # one seed
+LONGER_DEPTH = 4  # where the plateau begins
 LOGISTIC_DEPTHS = (1, 2, 4, 8, 12)
 DEEP_LOGISTIC_DEPTHS = (16, 20, 30, 40)  # one seed
 LSA_GRID_DEPTHS = (2, 4, 6)  # with three seeds; the others with one
@@ -125,6 +127,11 @@ def _stability(size: Size) -> list[Run]:
     return [linear_attention(3, 0, size), *(ablated(3, ablation, 0, size) for ablation in ABLATIONS)]
 
 
+def _longer(size: Size) -> list[Run]:
+    usual = [linear_attention(LONGER_DEPTH, s, size) for s in _seeds(size)]
+    return [*usual, *map(fourfold, usual)]
+
+
 def _curves(runs: list[Run], root: Path, size: Size) -> Iterator[Row]:
     return curves(runs, root, TEST_PROMPTS[size])
 
@@ -159,6 +166,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "mechanism": Experiment("which polynomial, with the query out", "sec:experiments", _query_out, _mechanism),
     "final-norm": Experiment("LayerNorm before the read-out", "sec:experiments", _final_norm, _losses_and_functions),
     "stability": Experiment("what makes training stable", "sec:experiments", _stability, _curves),
+    "longer": Experiment("on the plateau, four times as long", "sec:experiments", _longer, _curves),
     "lsa-grid": Experiment("linear attention by kappa and noise", "fig:lsa-full", _lsa_grid, _curves),
     "ln-grid": Experiment("with LayerNorm, by kappa and noise", "fig:lsa-ln-full", _ln_grid, _curves),
 }
