@@ -5,7 +5,7 @@ Entries are by the name of the chapter's file, without its number, which is also
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,19 +29,20 @@ class Headline:
     def __str__(self) -> str:
         return f"{self.table}:{self.column}"
 
-    def value(self, rows: Sequence[Mapping[str, Any]], parameters: Values) -> Any:
-        """Return the number of a run from the rows of the table, as its JSON has them.
+    def value(self, table: Mapping[str, Any], parameters: Values) -> Any:
+        """Return the number of a run from the table as its JSON has it.
 
         Raises:
             ValueError: the table has no such column or row.
         """
-        if not rows or self.column not in rows[0]:
-            raise ValueError(f"{self}: has no such column, but {', '.join(rows[0]) if rows else 'no rows'}")
+        names, rows = [of["name"] for of in table["schema"]["fields"]], table["data"]
+        if self.column not in names:
+            raise ValueError(f"{self}: has no such column, but {', '.join(names)}")
         if self.row in ("first", "last"):
             return rows[0 if self.row == "first" else -1][self.column]
         wanted = parameters[self.row]
         for row in rows:
-            if next(iter(row.values())) == wanted:
+            if row[names[0]] == wanted:
                 return row[self.column]
         raise ValueError(f"{self}: has no row for {self.row} = {wanted}")
 

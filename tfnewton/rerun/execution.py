@@ -6,6 +6,7 @@ Nothing is written here, so that a run can be carried out on a machine that shar
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import threading
 import time
@@ -99,8 +100,10 @@ def _with_parameters(chapter: Chapter, changed: Mapping[str, Any]) -> Any:
     import nbformat
     from papermill.parameterize import parameterize_notebook
 
-    notebook = nbformat.from_dict(chapter.notebook)
-    notebook.metadata["papermill"] = {}
+    notebook = nbformat.reads(json.dumps(chapter.notebook), as_version=4)
+    notebook.metadata["papermill"] = {}  # it, and tags on every cell, are what papermill expects of what it has read
+    for cell in notebook.cells:
+        cell.metadata.setdefault("tags", [])
     return parameterize_notebook(notebook, dict(changed)) if changed else notebook
 
 
@@ -122,9 +125,9 @@ def _carry_out(notebook: Any, progress: Progress, watch: Watch, here: Path) -> N
         record_timing=False,
         coalesce_streams=True,
         ipython_hist_file=":memory:",
-        extra_arguments=[f"--IPKernelApp.exec_lines={kernel.CALL}"],
+        extra_arguments=["--log-level=ERROR", f"--IPKernelApp.exec_lines={kernel.CALL}"],
         on_cell_start=enter,
-        on_cell_complete=lambda cell, cell_index: progress.leave() if cell.cell_type == "code" else None,
+        on_cell_executed=lambda **_: progress.leave(),
     )
     failures: list[BaseException] = []
 

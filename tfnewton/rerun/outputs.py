@@ -51,7 +51,7 @@ def collect(
             "table": headline.table,
             "column": headline.column,
             "label": headline.label,
-            "value": headline.value(tables[headline.table]["data"], values),
+            "value": headline.value(tables[headline.table], values),
         },
         "seeds": {name: value for name, value in values.items() if "seed" in name},
         "started": started.isoformat(timespec="seconds"),
@@ -117,4 +117,6 @@ def _written(notebook: Any) -> bytes:
     notebook.metadata = {key: notebook.metadata[key] for key in _METADATA if key in notebook.metadata}
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"
+        if not cell["metadata"].get("tags", True):
+            del cell["metadata"]["tags"]
     return f"{nbformat.writes(notebook)}\n".encode()

@@ -20,6 +20,7 @@ __all__ = ["make"]
 
 _MAKERS = ("sphinx", "jupyter-book", "sphinx-book-theme", "pydata-sphinx-theme", "sphinx-mathjax-offline", "myst-nb")
 _BIBLIOGRAPHY = "## References\n\n```{bibliography}\n:filter: docname in docnames\n```"
+_BUILD = "from jupyter_book.cli.main import main; main()"  # of this environment, whatever the PATH has
 _ALONE: dict[str, Any] = {  # no contents, no search and no index: there is one page
     "html_sidebars": {"**": []},
     "html_copy_source": False,
@@ -76,7 +77,7 @@ def _build(run: Path, record: dict[str, Any], root: Path, temporary: Path) -> Pa
     (temporary / "book").symlink_to(root / "book", target_is_directory=True)
     notebook = _notebook(run, record)
     (temporary / f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-    command = [sys.executable, "-m", "jupyter_book", "build", str(temporary), "--keep-going", "-q"]
+    command = [sys.executable, "-c", _BUILD, "build", str(temporary), "--keep-going", "-q"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     html = temporary / "_build" / "html"
     if done.returncode or not (html / f"{name}.html").exists():
