@@ -15,12 +15,19 @@ from tfnewton.rerun.values import write
 __all__ = ["Row", "differences", "page", "side_by_side"]
 
 
+class Change(NamedTuple):
+    """How a number differs from that of the first run: by how much, and the ratio where the signs are the same."""
+
+    difference: str
+    ratio: str
+
+
 class Row(NamedTuple):
-    """A row of a table in all runs: a cell a run, and by how much each differs from the first."""
+    """A row of a table: its number in the first run, then in the others, each with its change."""
 
     name: str
-    cells: list[str]
-    changes: list[str]
+    first: str
+    others: list[tuple[str, Change]]
 
 
 class _Run(NamedTuple):
@@ -85,10 +92,7 @@ def side_by_side(tables: Sequence[Sequence[Mapping[str, str]] | None]) -> list[t
     for column in columns:
         rows = []
         for key in keys:
-            cells = [of[key].get(column, "") if key in of else "" for of in keyed]
-            rows.append(
-                Row(key[0], [_shown(cell) for cell in cells], ["", *(_change(cells[0], of) for of in cells[1:])])
-            )
+            rows.append(_row(key[0], [of[key].get(column, "") if key in of else "" for of in keyed]))
         result.append((column, rows))
     return result
 
@@ -119,15 +123,17 @@ def _shown(cell: str) -> str:
     return cell if cell.lstrip("-").isdecimal() else f"{number:.4g}"
 
 
-def _change(first: str, other: str) -> str:
-    """Return by how much ``other`` differs: a difference, with the ratio where the two have a sign in common."""
+def _row(name: str, cells: Sequence[str]) -> Row:
+    return Row(name, _shown(cells[0]), [(_shown(other), _change(cells[0], other)) for other in cells[1:]])
+
+
+def _change(first: str, other: str) -> Change:
     if first == other:
-        return "="
+        return Change("none", "")
     a, b = _number(first), _number(other)
     if a is None or b is None or not math.isfinite(a) or not math.isfinite(b):
-        return "differs"
-    ratio = f", × {b / a:.3g}" if a * b > 0 else ""
-    return f"{b - a:+.3g}{ratio}"
+        return Change("differs", "")
+    return Change(f"{b - a:+.3g}", f"{b / a:.3g}" if a * b > 0 else "")
 
 
 def _circumstances(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,11 +143,10 @@ def _circumstances(record: Mapping[str, Any]) -> dict[str, Any]:
     return versions | {name: record.get(name) for name in names}
 
 
-def _headline(records: Sequence[Mapping[str, Any]]) -> tuple[str, list[str], list[str]]:
+def _headline(records: Sequence[Mapping[str, Any]]) -> Row:
     values = [record["headline"]["value"] for record in records]
     cells = ["" if value is None else value if isinstance(value, str) else repr(value) for value in values]
-    changes = ["", *(_change(cells[0], other) for other in cells[1:])]
-    return records[0]["headline"]["label"], [_shown(cell) for cell in cells], changes
+    return _row(records[0]["headline"]["label"], cells)
 
 
 def _names(records: Sequence[Mapping[str, Any]], kind: str) -> list[str]:
@@ -153,8 +158,16 @@ def _table(name: str, runs: Sequence[_Run]) -> dict[str, Any]:
     rows = [_rows(run.folder / "tables" / f"{name}.csv") for run in runs]
     first = next(next(iter(of[0])) for of in rows if of)
     missing = [run.label for run, of in zip(runs, rows, strict=True) if of is None]
-    columns = [(column, of, any(set(row.changes) - {"", "="} for row in of)) for column, of in side_by_side(rows)]
+    columns = [(column, of, any(_differs(row) for row in of)) for column, of in side_by_side(rows)]
+    if len(set(filter(None, titles))) == 1:
+        titles = [next(filter(None, titles))]
+    else:
+        titles = [f"{run.label.capitalize()}: {title}" for run, title in zip(runs, titles, strict=True) if title]
     return {"name": name, "titles": titles, "first": first, "columns": columns, "missing": missing}
+
+
+def _differs(row: Row) -> bool:
+    return any(change.difference != "none" for _, change in row.others)
 
 
 def _rows(path: Path) -> list[dict[str, str]] | None:

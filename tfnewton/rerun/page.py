@@ -23,7 +23,6 @@ _BIBLIOGRAPHY = "## References\n\n```{bibliography}\n:filter: docname in docname
 _BUILD = "from jupyter_book.cli.main import main; main()"  # of this environment, whatever the PATH has
 _ALONE: dict[str, Any] = {  # no contents, no search and no index: there is one page
     "html_sidebars": {"**": []},
-    "html_copy_source": False,
     "html_use_index": False,
     "html_domain_indices": False,
 }
@@ -91,7 +90,7 @@ def _notebook(run: Path, record: dict[str, Any]) -> dict[str, Any]:
     references.alone(notebook, chapters())
     changed = told({name: record["parameters"][name] for name in record["changed"]})
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-    note = f":::{{note}}\nA run with `{changed}`, started {record['started']}, with {versions}.\n:::"
+    note = f":::{{note}}\nA run of {changed}, started {record['started']}, on {versions}.\n:::"
     notebook["cells"].insert(1, _markdown("run", note))
     notebook["cells"].append(_markdown("references", _BIBLIOGRAPHY))
     return notebook
@@ -105,6 +104,7 @@ def _page_files(built: Path, record: dict[str, Any], shared: str) -> dict[str, b
     """Return the page with its pictures; what runs share is linked to where it lies."""
     html = (built / f"{record['chapter']}.html").read_text(encoding="utf-8")
     html = re.sub(r'(?<=["\'(])(?:\./)?_static/', f"{shared}/", html)
+    html = re.sub(r'\s*<(link rel="search"[^>]*|script src="searchindex.js"></script)>', "", html)
     html = re.sub(rf'(?<=["\'])(?:\./)?_sources/{record["chapter"]}\.ipynb', f"../{record['chapter']}.ipynb", html)
     pictures = {f"_images/{name}": data for name, data in _files(built / "_images").items()}
     return {"index.html": html.encode(), **pictures}
