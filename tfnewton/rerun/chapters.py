@@ -13,7 +13,7 @@ from typing import Any
 import tfnewton
 from tfnewton.rerun import parameters as classes
 from tfnewton.rerun.catalogue import CATALOGUE, Entry
-from tfnewton.rerun.legality import Parameters, parse
+from tfnewton.rerun.legality import Parameters, parse, settle
 from tfnewton.rerun.values import allowed, write
 
 __all__ = ["Chapter", "chapters", "find", "folder"]
@@ -76,6 +76,10 @@ class Chapter:
                 raise ValueError(f"preset = {preset}: must be one of {known}; {self.ask} lists what each sets")
             base |= self.entry.presets[preset]
         return base | parse(self.parameters, given, base, self.ask)
+
+    def settle(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return typed values of all parameters, or refuse them by name (RefusedError)."""
+        return dict(settle(self.parameters, values, self.ask))
 
     def changed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of ``values`` that are not the defaults."""

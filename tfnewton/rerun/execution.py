@@ -86,7 +86,7 @@ def execute(chapter: Chapter, values: Mapping[str, Any], watch: Watch | None = N
         CellError: a cell failed, or its process ended.
         KeyboardInterrupt: after the chapter's process is gone.
     """
-    values = dict(chapter.parameters(**values))
+    values = chapter.settle(values)
     notebook = _with_parameters(chapter, chapter.changed(values))
     progress = Progress(notebook)
     started = datetime.now(UTC)

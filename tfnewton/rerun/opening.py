@@ -19,7 +19,7 @@ __all__ = ["copy", "start"]
 
 def copy(chapter: Chapter, values: Mapping[str, Any], again: bool = False) -> Path:
     """Return a copy of the chapter under ``runs/`` whose parameters are ``values``; one that is there stays."""
-    values = dict(chapter.parameters(**values))
+    values = chapter.settle(values)
     folder = place(chapter, values)
     for candidate in saving.candidates(folder):
         target = candidate.with_name(f"{candidate.name}.ipynb")

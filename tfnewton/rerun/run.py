@@ -50,7 +50,7 @@ def run(
         OSError: the folder cannot be written; nothing is left of it.
         CellError: a cell failed; nothing is left of the run.
     """
-    values = dict(chapter.parameters(**values))
+    values = chapter.settle(values)
     target = place(chapter, values, output)
     if not again:
         same = saving.earlier(target, chapter, values, fingerprint(chapter))
