@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import time
@@ -161,8 +162,6 @@ except KeyboardInterrupt as interrupt:
 @slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
 def test_an_interrupt_ends_the_process_of_the_chapter(name: str, tmp_path: Path) -> None:
-    import signal
-
     pid = tmp_path / "pid"
     program = WATCHED.format(root=str(ROOT), pid=str(pid))
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:

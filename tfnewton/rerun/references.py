@@ -10,7 +10,7 @@ from tfnewton.rerun.chapters import Chapter, text
 
 __all__ = ["alone", "labels"]
 
-_ROLE = re.compile(r"\{(doc|ref|numref|eq|prf:ref)\}`([^`<]*?)(?:\s*<([^`>]*)>)?`")
+_ROLE = re.compile(r"(?<!`)\{(doc|ref|numref|eq|prf:ref)\}`([^`<]*?)(?:\s*<([^`>]*)>)?`")
 _STATEMENT = re.compile(r"\{prf:(\w+)\}[ \t]*([^\n]*)\n:label: ([\w-]+)")
 _LABELS = (
     re.compile(r"^:(?:label|name): ([\w-]+)\s*$", re.MULTILINE),
