@@ -47,8 +47,8 @@ def run(
     Raises:
         RefusedError: values that are not legal.
         FileExistsError: ``output`` is there, and holds no run of the same.
-        OSError: the folder cannot be written; nothing is left of it.
-        CellError: a cell failed; nothing is left of the run.
+        OSError: no folder can be made there; nothing is run.
+        RuntimeError: a cell failed (CellError), or the disk is full; nothing is left of the run.
     """
     values = chapter.settle(values)
     target = place(chapter, values, output)

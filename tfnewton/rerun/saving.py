@@ -76,8 +76,11 @@ def earlier(place: Path, chapter: Chapter, values: Mapping[str, Any], code: str)
 
 def writable(place: Path) -> None:
     """Raise OSError, before anything is computed, where a folder cannot be made."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    Path(mkdtemp(prefix=f".{place.name[:50]}.", dir=place.parent)).rmdir()
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Path(mkdtemp(prefix=".", dir=place.parent)).rmdir()
+    except OSError as error:
+        raise OSError(f"{place}: no folder can be made there ({error.strerror})") from error
 
 
 def save(files: Mapping[str, bytes], place: Path) -> Path:
@@ -86,7 +89,7 @@ def save(files: Mapping[str, bytes], place: Path) -> Path:
     They are written into a hidden folder beside it, which is then renamed: a folder that exists is whole.
 
     Raises:
-        OSError: the folder cannot be written; nothing is left of it.
+        RuntimeError: the folder cannot be written, as on a full disk; nothing is left of it.
     """
     place.parent.mkdir(parents=True, exist_ok=True)
     _sweep(place.parent)
@@ -103,6 +106,8 @@ def save(files: Mapping[str, bytes], place: Path) -> Path:
         for folder in candidates(place):
             if not folder.exists() and _renamed(part, folder):
                 return folder
+    except OSError as error:
+        raise RuntimeError(f"{place}: could not be written, and nothing is left of it ({error.strerror})") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
     raise AssertionError("there is always a next number")
