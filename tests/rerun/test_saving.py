@@ -124,7 +124,7 @@ except RuntimeError as error:
 
 def test_a_place_that_takes_no_folder_is_refused_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match=r"run: no folder can be made there \(Not a directory\)"):
+    with pytest.raises(OSError, match="run: no folder can be made there"):
         writable(tmp_path / "file" / "run")
     with pytest.raises(OSError, match="/proc/nothing/run: no folder can be made there"):
         writable(Path("/proc/nothing/run"))

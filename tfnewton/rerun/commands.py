@@ -161,8 +161,12 @@ def _agree(chapter: Chapter, values: dict[str, Any], yes: bool) -> None:
     if seconds <= ASK_FROM:
         return
     print(f"This takes about {duration(seconds)} on one core.", file=sys.stderr)
-    if not yes and sys.stdin.isatty() and not typer.confirm("Go on?", err=True):
+    if not yes and _somebody_is_there() and not typer.confirm("Go on?", err=True):
         raise typer.Exit(INTERRUPTED)
+
+
+def _somebody_is_there() -> bool:
+    return sys.stdin.isatty()
 
 
 def _page(folder: Path) -> Path:

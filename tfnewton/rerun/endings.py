@@ -21,6 +21,10 @@ def ending(extras: str) -> Iterator[None]:
     try:
         with _terminated_as_interrupted():
             yield
+    except typer.Exit:  # said already; it is a RuntimeError, as is the next
+        raise
+    except typer.Abort:
+        _end("", INTERRUPTED)
     except ModuleNotFoundError as error:
         _end(f'{error}: it comes with an extra, pip install "tfnewton[{extras}]"', REFUSED)
     except (TypeError, ValueError, OSError) as error:
