@@ -222,7 +222,7 @@ def test_code_can_be_copied(browser: Browser, origin: str) -> None:
         block = visit.page.locator("div.highlight").first
         block.hover()
         block.locator("button.copybtn").click()
-        assert visit.page.evaluate("navigator.clipboard.readText()").startswith(".venv/bin/papermill")
+        assert visit.page.evaluate("navigator.clipboard.readText()").startswith(".venv/bin/tfnewton run")
 
 
 def test_search_finds_a_chapter(browser: Browser, origin: str) -> None:

@@ -1,9 +1,10 @@
-"""What book/rerunning.md says about papermill's two ways of reading a value is what papermill does."""
+"""What book/rerunning.md says of commands, values and files is what they do."""
 
 from __future__ import annotations
 
 import ast
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,11 @@ import nbformat
 import pytest
 from click.testing import CliRunner
 from papermill.cli import papermill
+from typer.testing import CliRunner as TyperRunner
+
+from tfnewton.rerun.chapters import find
+from tfnewton.rerun.cli import app
+from tfnewton.rerun.saving import name_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # papermill's own
 
@@ -35,7 +41,7 @@ def read(tmp_path: Path, *options: str) -> Any:
 
 def test_the_page_has_its_table() -> None:
     assert {"1e3", "yes", "010", "1:30"} <= {written for written, _, _ in ROWS}
-    assert all(f"`{word}`" in PAGE for word in ("-p", "-y", "Passed unknown parameter"))
+    assert all(f"`{word}`" in PAGE for word in ("-p", "-y"))
 
 
 @pytest.mark.parametrize(("written", "by_p", "by_y"), ROWS)
@@ -51,3 +57,59 @@ def test_every_chapter_calls_papermill_as_the_page_does() -> None:
         text = page.read_text(encoding="utf-8")
         calls = [text[: found.start()] for found in re.finditer(r"papermill (?=notebooks/|--)", text)]
         assert all(before.endswith(".venv/bin/") for before in calls), page.name
+
+
+def commands(text: str) -> list[list[str]]:
+    """Each call of tfnewton in a code block, as the shell gives it."""
+    blocks = re.findall(r"```bash\n(.*?)```", text, flags=re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith(".venv/bin/tfnewton ")]
+    return [shlex.split(line, comments=True)[1:] for line in lines]
+
+
+PAGES = [ROOT / "README.md", ROOT / "book" / "rerunning.md"]
+CALLS = [pytest.param(call, id=" ".join(call)) for page in PAGES for call in commands(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_command_of_the_pages_is_one(call: list[str]) -> None:
+    """Its chapter and its parameters exist and are legal; nothing is run."""
+    command, *rest = call
+    answer = TyperRunner().invoke(app, [command, "--help"])
+    assert answer.exit_code == 0
+    assert all(option in answer.output for option in rest if option.startswith("--"))
+    if command in ("run", "open", "params"):
+        chapter = find(rest[0])
+        given = [rest[at + 1] for at, word in enumerate(rest) if word == "-p"]
+        chapter.read([(name, text) for name, _, text in (one.partition("=") for one in given)])
+
+
+def test_the_refusal_of_the_page_is_what_is_said() -> None:
+    ((call, said),) = re.findall(r"```text\n\$ \.venv/bin/tfnewton ([^\n]*)\n(.*?)```", PAGE, flags=re.DOTALL)
+    answer = TyperRunner().invoke(app, shlex.split(call))
+    assert answer.exit_code == 2
+    assert sorted(answer.stderr.splitlines()) == sorted(said.splitlines())
+
+
+def test_the_folder_that_the_page_compares_is_that_of_its_run() -> None:
+    chapter = find("3")
+    values = chapter.read([("kappa", "1000"), ("d", "12")])
+    (comparing,) = [call for call in commands(PAGE) if call[0] == "compare"]
+    assert comparing[1:] == [f"runs/{chapter.file}/{name_of(chapter, of)}" for of in (chapter.defaults(), values)]
+
+
+WRITTEN = [
+    *(("1e3", "kappa", 1000.0), ("1_000", "kappa", 1000.0), ("12.0", "d", 12)),
+    *(("yes", "symmetric", True), ("off", "symmetric", False), ("float32", "dtype", "float32")),
+]
+
+
+@pytest.mark.parametrize(("text", "name", "value"), WRITTEN)
+def test_values_are_read_as_the_page_says(text: str, name: str, value: Any) -> None:
+    assert f"`{text}`" in PAGE
+    assert find("3").read([(name, text)])[name] == value
+
+
+@pytest.mark.parametrize("text", ["2,3", "[2,3]"])
+def test_lists_are_read_as_the_page_says(text: str) -> None:
+    assert f"`{text}`" in PAGE
+    assert find("2").read([("orders", text)])["orders"] == [2, 3]

@@ -109,9 +109,11 @@ def test_edges_of_the_parameters(path: Path, parameters: dict[str, Any], tmp_pat
     [pytest.param(of, id=of.stem, marks=pytest.mark.long if i else ()) for i, of in enumerate(NOTEBOOKS)],
 )
 def test_bad_parameter_is_refused_by_name_before_any_computing(path: Path, tmp_path: Path) -> None:
+    """A value that is not legal, and a name that the chapter does not have, of which papermill itself only warns."""
     ((name, value),) = SETTINGS[path.stem]["refused"].items()
     with pytest.raises(PapermillExecutionError) as refusal:
-        run(path, tmp_path / "out.ipynb", {name: value})
+        run(path, tmp_path / "out.ipynb", {name: value, "sead": 3})
+    assert "sead = 3: there is no such parameter; did you mean seed?" in refusal.value.evalue
     assert re.search(rf"\b{name}\b", refusal.value.evalue), refusal.value.evalue
     assert str(value) in refusal.value.evalue
     # The parameters, the injected ones, and the cell that checks them.

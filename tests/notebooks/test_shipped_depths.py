@@ -6,8 +6,11 @@ import re
 from pathlib import Path
 
 import nbformat
+import pytest
+from pydantic import ValidationError
 
 from tfnewton.campaign import results
+from tfnewton.rerun.chapters import find
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
@@ -35,3 +38,24 @@ def test_conditioning_and_noise() -> None:
     all_kinds = {depth for kind in ("query in", "query out", "LayerNorm") for depth in names[kind]}
     assert sorted(all_kinds) == [*range(1, 9), 10, 12]
     assert max(names["query in"]) == max(names["query out"]) == 6
+
+
+@pytest.mark.parametrize("number", ["9", "10", "11", "12", "13"])
+def test_parameters_take_the_depths_that_are_shipped(number: str) -> None:
+    """Before anything is started; the classes do not look into the folder of the models."""
+    chapter, names = find(number), results.by_depth()
+    kinds = {
+        "9": ["query in", "query out"],
+        "12": ["encoder"],
+        "13": ["query in", "query out", "LayerNorm"],
+    }.get(number, ["query in", "query out", "LayerNorm"])
+    depths = [set(names[kind]) for kind in kinds]
+    shipped = set.union(*depths) if number == "13" else set.intersection(*depths)
+    taken = set()
+    for layers in range(1, 41):
+        try:
+            chapter.parameters(**chapter.defaults() | {"layers": layers})
+            taken.add(layers)
+        except ValidationError:
+            continue
+    assert taken == shipped

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+import nbformat
 import pytest
 from typer.testing import CliRunner
 
 from tfnewton.campaign import experiments, results
+from tfnewton.rerun import commands, opening, page
+from tfnewton.rerun import compare as comparing
+from tfnewton.rerun import run as running
+from tfnewton.rerun.chapters import chapters, find
 from tfnewton.rerun.cli import app
 from tfnewton.theory import certificates
 
@@ -77,6 +86,150 @@ def test_certify_fails_where_something_is_undecided(decided: bool, code: int, mo
     assert CliRunner().invoke(app, ["certify"]).exit_code == code
 
 
-def test_help_lists_the_commands() -> None:
-    answer = CliRunner().invoke(app, [])
-    assert all(name in answer.output for name in ("train", "results", "certify"))
+COMMANDS = ["list", "params", "run", "open", "compare", "train", "results", "certify"]
+
+
+def call(*arguments: str) -> Any:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_help_lists_the_commands_those_on_chapters_first() -> None:
+    listed = re.findall(r"^│ (\w+) ", call().output.partition("Commands")[2], re.MULTILINE)
+    assert listed == COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_each_command_has_an_example(name: str) -> None:
+    assert f"Example: tfnewton {name}" in call(name, "--help").output
+
+
+def test_help_loads_nothing_heavy() -> None:
+    heavy = ["torch", "numpy", "pydantic", "pandas", "matplotlib", "papermill", "nbformat", "jinja2", "dask", "yaml"]
+    program = (
+        "import sys; sys.argv[1:] = ['--help']\nfrom tfnewton.rerun.cli import main\n"
+        f"try: main()\nexcept SystemExit: print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_list_tells_every_chapter() -> None:
+    told = json.loads(call("list", "--json").stdout)
+    assert [one["name"] for one in told] == [of.name for of in chapters()]
+    assert told[2]["headline"] == "inverse-residuals-table:error"
+    text = call("list").stdout
+    assert " 3  matrix_inversion, a few seconds\n    two layers of linear attention are one Newton step" in text
+    assert all(str(of.entry.headline) in text for of in chapters())
+
+
+def test_params_tell_types_ranges_costs_and_presets() -> None:
+    told = json.loads(call("params", "9", "--json").stdout)
+    assert told["parameters"][0] == {
+        "name": "layers",
+        "type": "int",
+        "default": 4,
+        "allowed": "an integer from 1 to 12",
+        "help": "depth of the model looked at closely, from 1 to 6, or from 1 to 12 with retrain",
+    }
+    assert told["presets"]["noisy"] == {"noise": 1.0}
+    assert set(told["costly"]) == {"retrain"}
+    text = call("params", "inversion").stdout
+    assert re.search(r"^kappa +float +10 +a number from 1 to 1e6 +its condition number", text, re.MULTILINE)
+    assert "--preset ill-conditioned: kappa = 10000, steps = 40" in text
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, ...]]:
+    """What a run is asked for; none is carried out."""
+    seen: list[tuple[Any, ...]] = []
+
+    def run(chapter: Any, values: Any, output: Any, again: bool, watch: Any) -> running.Run:
+        seen.append((chapter.file, chapter.changed(values), output, again))
+        return running.Run(tmp_path / "run", found=again)
+
+    monkeypatch.setattr(running, "run", run)
+    monkeypatch.setattr(page, "make", lambda folder: folder / "page.html")
+    return seen
+
+
+def test_run_passes_on_what_is_asked_for(asked: list[Any], tmp_path: Path) -> None:
+    answer = call("run", "3", "-p", "kappa=1e3", "-p", "symmetric=yes", "--preset", "symmetric", "-o", "here", "--html")
+    assert answer.exit_code == 0, answer.output
+    changed = {"d": 8, "kappa": 1000.0, "steps": 20, "symmetric": True}
+    assert asked == [("03_matrix_inversion", changed, Path("here"), False)]
+    assert answer.stdout == f"{tmp_path / 'run' / 'page.html'}\n"
+    answer = call("run", "3", "--again", "--json")
+    assert json.loads(answer.stdout) == {"folder": str(tmp_path / "run"), "found": True, "page": None}
+
+
+@pytest.mark.parametrize(("options", "terminal", "answer", "runs"), [
+    ((), False, "", True),
+    ((), True, "y\n", True),
+    ((), True, "n\n", False),
+    (("--yes",), True, "", True),
+])  # fmt: skip
+def test_a_long_run_is_told_and_asked_about_where_somebody_is(
+    options: tuple[str, ...], terminal: bool, answer: str, runs: bool, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "_somebody_is_there", lambda: terminal)
+    long = ("-p", "retrain=yes", "-p", "layers=12", "-p", "steps=10000")
+    done = CliRunner().invoke(app, ["run", "9", *long, *options], input=answer)
+    assert re.search(r"This takes about \d+ (minutes|hours) on one core\.", done.stderr)
+    assert ("Go on?" in done.output) is (terminal and not options)
+    assert (len(asked), done.exit_code) == ((1, 0) if runs else (0, 130))
+
+
+def test_a_short_run_is_not_asked_about(asked: list[Any]) -> None:
+    assert "This takes" not in call("run", "3").stderr
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("wrong", [["-p", "kappa"], ["-p", "=3"], ["-p", ""], ["-p", "kappa", "-p", "d=4"]])
+def test_a_parameter_without_a_value_is_refused(wrong: list[str], asked: list[Any]) -> None:
+    answer = call("run", "3", *wrong)
+    assert answer.exit_code == 2
+    assert "must be NAME=VALUE, as in -p kappa=1000" in answer.stderr
+    assert not asked
+
+
+def test_open_makes_a_copy_with_these_parameters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    started: list[Path] = []
+    monkeypatch.setattr(opening, "start", lambda path: started.append(path) or 0)
+    monkeypatch.chdir(tmp_path)
+    answer = call("open", "3", "-p", "kappa=1000", "-p", "dtype=float32")
+    copy = Path("runs/03_matrix_inversion/kappa=1000,dtype=float32.ipynb")
+    assert (answer.exit_code, answer.stdout, started) == (0, f"{copy}\n", [copy])
+    notebook = nbformat.read(copy, as_version=4)
+    nbformat.validate(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert "kappa: float = 1000.0  # its condition number, from 1 to 1e6" in cells[0].source.splitlines()
+    assert "dtype: str = 'float32'  # precision of the transformer, float64 or float32" in cells[0].source.splitlines()
+    assert cells[0].source.count("\n") == len(find("3").defaults()) - 1
+    assert not any(cell.outputs for cell in cells)
+
+
+def test_open_leaves_a_copy_that_was_worked_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = Path(call("open", "3", "--no-lab").stdout.strip())
+    first.write_text("mine")
+    assert call("open", "3", "--no-lab").stdout.strip() == str(first)
+    second = Path(call("open", "3", "--no-lab", "--again").stdout.strip())
+    assert (first.read_text(), second.name) == ("mine", "defaults-2.ipynb")
+    assert call("open", "3", "-p", "kappa=0.5").exit_code == 2
+
+
+def test_compare_writes_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(comparing, "page", lambda runs: f"<p>{[str(of) for of in runs]}</p>")
+    answer = call("compare", "a", "b", "-o", str(tmp_path / "page.html"))
+    assert answer.stdout == f"{tmp_path / 'page.html'}\n"
+    assert (tmp_path / "page.html").read_text() == "<p>['a', 'b']</p>"
+
+
+def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch, asked: list[Any]) -> None:
+    def missing(*_: object) -> NoReturn:
+        raise ModuleNotFoundError("No module named 'papermill'")
+
+    monkeypatch.setattr(running, "run", missing)
+    answer = call("run", "3")
+    assert answer.exit_code == 2
+    assert """No module named 'papermill': it comes with an extra, pip install "tfnewton[book]\"""" in answer.stderr

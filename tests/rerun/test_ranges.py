@@ -88,23 +88,33 @@ CHAPTERS: dict[type[of.Parameters], tuple[dict[str, Any], dict[str, Any]]] = {  
     of.TrainingLinearAttention: (
         {"layers": 4, "kappa": 10.0, "noise": 0.0, "query_in_context": True, "seed": 0, "retrain": False, "steps": 9},
         RETRAIN
-        | {"layers": Range(1, 12), "kappa": KAPPA, "noise": Range(0.0, 100.0), "query_in_context": {True, False}},
+        | {
+            "layers": Range(1, 12, {"retrain": True}),
+            "kappa": KAPPA,
+            "noise": Range(0.0, 100.0),
+            "query_in_context": {True, False},
+        },
     ),
     of.MovingTheQuery: (
         {"layers": 4, "kappa": 10.0, "range": 30.0, "seed": 0},
-        {"layers": Range(1, 12), "kappa": KAPPA, "range": Range(15.0, 1000.0), "seed": SEED},
+        {"layers": Range(1, 5), "kappa": KAPPA, "range": Range(15.0, 1000.0), "seed": SEED},
     ),
     of.WhichPolynomial: (
         {"layers": 4, "kappa": 10.0, "seed": 0},
-        {"layers": Range(1, 12), "kappa": KAPPA, "seed": SEED},
+        {"layers": Range(1, 5), "kappa": KAPPA, "seed": SEED},
     ),
     of.TrainingLogistic: (
         {"layers": 4, "mu": 0.1, "kappa": 10.0, "seed": 0, "retrain": False, "steps": 9},
-        RETRAIN | {"layers": Range(1, 40), "mu": Range(1e-3, 10.0), "kappa": KAPPA},
+        RETRAIN | {"layers": Range(1, 40, {"retrain": True}), "mu": Range(1e-3, 10.0), "kappa": KAPPA},
     ),
     of.ConditioningAndNoise: (
         {"kappas": [10.0], "noises": [0.0], "layers": 4, "seed": 0},
-        {"kappas": (KAPPA, 1, 6), "noises": (Range(0.0, 10.0), 1, 4), "layers": Range(1, 12), "seed": SEED},
+        {
+            "kappas": (KAPPA, 1, 6),
+            "noises": (Range(0.0, 10.0), 1, 4),
+            "layers": {1, 2, 3, 4, 5, 6, 7, 8, 10, 12},
+            "seed": SEED,
+        },
     ),
 }
 
@@ -159,6 +169,10 @@ BETWEEN: list[
     (of.MainTheorem, {"d": 16, "n": 250, "mu": 0.01, "error": 4.001e-4}, {"error": 3.999e-4}, "error = 0.0003999"),
     (of.MainTheorem, {"d": 16, "n": 250, "mu": 0.01, "error": 4.001e-4}, {"n": 251}, "d = 16, n = 251, mu = 0.01"),
     (of.MainTheorem, {"d": 4, "n": 4, "mu": 1e-3, "error": 3.163e-5}, {"error": 3.162e-5}, "error = 3.162e-05: must"),
+    (of.TrainingLinearAttention, {"layers": 6}, {"layers": 7}, "layers = 7: must be one of 1, 2, 3, 4, 5, 6, the"),
+    (of.TrainingLinearAttention, {"layers": 7, "retrain": True}, {"retrain": False}, "for others, retrain = True"),
+    (of.TrainingLogistic, {"layers": 12}, {"layers": 11}, "layers = 11: must be one of 1, 2, 4, 8, 12, the models"),
+    (of.TrainingLogistic, {"layers": 3, "retrain": True}, {"retrain": False}, "layers = 3: must be one of"),
 ]
 
 

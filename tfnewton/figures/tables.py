@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias, get_args
@@ -17,7 +17,9 @@ __all__ = ["Kind", "Table", "table"]
 
 Kind: TypeAlias = Literal["sample", "expectation", "bound"]
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
+Entry: TypeAlias = str | bool | int | float | None
 MISSING = "–"
+_ROWS = "application/vnd.dataresource+json"
 
 
 class Table:
@@ -43,7 +45,11 @@ class Table:
         return f"{self.caption}\n{self._shown().to_string(index=False)}"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        return {"text/plain": str(self), "text/html": self._html(), "application/vnd.dataresource+json": self._rows()}
+        return {"text/plain": str(self), "text/html": self._html(), _ROWS: self._rows(self._rounded)}
+
+    def with_all_digits(self) -> dict[str, Any]:
+        """Return what a notebook displays, but with all digits in the rows for programs: for runs beside the book."""
+        return {**self._repr_mimebundle_(), _ROWS: self._rows(self._exact)}
 
     def _shown(self) -> pd.DataFrame:
         """Return the frame with all entries as text, and kinds beside the names of the columns."""
@@ -67,8 +73,8 @@ class Table:
             return f"{number:.{self._digits[column]}g}"
         return str(number)
 
-    def _rounded(self, column: str, value: Any) -> str | bool | int | float | None:
-        """Return ``value`` as it is shown: None where there is none, 0 for what is less than the floor."""
+    def _exact(self, column: str, value: Any) -> Entry:
+        """Return ``value`` as Python's own type, None where there is none."""
         if value is None or isinstance(value, str):
             return value
         if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's as well
@@ -78,8 +84,13 @@ class Table:
         if not isinstance(value, Real):
             raise TypeError(f"column {column!r} holds {value!r}: must hold numbers, text or None")
         number = float(value)
-        if math.isnan(number):
-            return None
+        return None if math.isnan(number) else number
+
+    def _rounded(self, column: str, value: Any) -> Entry:
+        """Return ``value`` as it is shown: 0 for what is less than the floor."""
+        number = self._exact(column, value)
+        if not isinstance(number, float):
+            return number
         if abs(number) < self._floor.get(column, 0.0):
             return 0.0
         shown = float(f"{number:.{self._digits[column]}g}")
@@ -91,7 +102,7 @@ class Table:
         first, *others = map(str, shown)
         style = shown.set_index(first).style.hide(axis="index", names=True).set_uuid(self.name)
         style = style.format(escape="html").format_index(escape="html").format_index(escape="html", axis="columns")
-        fields = self._rows()["schema"]["fields"][1:]
+        fields = self._rows(self._rounded)["schema"]["fields"][1:]
         words = [name for name, field in zip(others, fields, strict=True) if field["type"] == "string"]
         if words:
             left: Any = {name: [{"selector": "", "props": "text-align: left"}] for name in words}
@@ -106,14 +117,14 @@ class Table:
         region = f'role="region" aria-label="{escape(self.caption)}" tabindex="0"'
         return f'<div class="tfnewton-table" {region}>\n{html}</div>'
 
-    def _rows(self) -> dict[str, Any]:
-        """Return the rows as they are shown, by the Frictionless data resource that notebooks display."""
-        rounded = {column: [self._rounded(column, value) for value in self.frame[column]] for column in self._columns}
+    def _rows(self, entry: Callable[[str, Any], Entry]) -> dict[str, Any]:
+        """Return the rows by the Frictionless data resource that notebooks display."""
+        entries = {column: [entry(column, value) for value in self.frame[column]] for column in self._columns}
         fields = [
             {"name": column, "type": _type(values)} | ({"kind": self._kinds[column]} if column in self._kinds else {})
-            for column, values in rounded.items()
+            for column, values in entries.items()
         ]
-        rows = [dict(zip(rounded, map(_special, row), strict=True)) for row in zip(*rounded.values(), strict=True)]
+        rows = [dict(zip(entries, map(_special, row), strict=True)) for row in zip(*entries.values(), strict=True)]
         return {"name": self.name, "title": self.caption, "schema": {"fields": fields}, "data": rows}
 
 
@@ -189,7 +200,7 @@ def _shorter(found: re.Match[str]) -> str:
     return "\n" if found[0].startswith("\n") else 'class="row_heading"'
 
 
-def _special(value: str | bool | int | float | None) -> str | bool | int | float | None:
+def _special(value: Entry) -> Entry:
     """Return infinity as a data resource writes it: JSON has none."""
     if isinstance(value, float) and math.isinf(value):
         return "INF" if value > 0 else "-INF"

@@ -1,22 +1,17 @@
-"""The command line: ``tfnewton``, or ``python -m tfnewton``."""
+"""The command line, ``tfnewton`` or ``python -m tfnewton``: to the commands on chapters it adds those on training."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = ["app", "main"]
+from tfnewton.rerun.commands import app
+from tfnewton.rerun.endings import ending
 
-app = typer.Typer(
-    help="Transformers that run Newton's method in context: training campaign, results, certificates.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+__all__ = ["app", "main"]
 
 
 @app.command()
@@ -30,7 +25,7 @@ def train(
 
     Example: tfnewton train lsa-depth --size smoke --workers 2
     """
-    with _refusals():
+    with ending("science,learning"):
         from tfnewton.campaign import experiments
 
         experiments.carry_out(names, size, workers, runs)
@@ -44,7 +39,7 @@ def results(
 
     Example: tfnewton results
     """
-    with _refusals():
+    with ending("science,learning"):
         import torch
 
         from tfnewton.campaign import results as shipped
@@ -59,30 +54,12 @@ def certify() -> None:
 
     Example: tfnewton certify
     """
-    with _refusals():
+    with ending("science,learning"):
         from tfnewton.theory import certificates
 
         decided = certificates.report()
     if not decided:
         raise typer.Exit(1)
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn refusals into a line and exit code 2, failed runs into 1, an interrupt into 130; name a missing extra."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        typer.echo(f'{error}: it comes with an extra, pip install "tfnewton[science,learning]"', err=True)
-        raise typer.Exit(2) from error
-    except (TypeError, ValueError, OSError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
-    except RuntimeError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt as error:
-        raise typer.Exit(130) from error
 
 
 def main() -> None:

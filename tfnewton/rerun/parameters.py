@@ -1,15 +1,19 @@
 """The parameters of each chapter: types, ranges and refusals, one class a notebook.
 
-A chapter's second code cell builds its class from the parameter cell, so that a wrong type, a value out of
-range or a misspelt name stops a run before any compute, naming the parameter, the value and what is allowed.
+A chapter's second code cell has its class check the parameters, so that a wrong type, a value out of range or a
+misspelt name stops a run before any compute, naming the parameter, the value and what is allowed. ``tfnewton run``
+asks the same class before it starts a kernel.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field
+
+from tfnewton.rerun.legality import Parameters
 
 __all__ = [
     "ConditioningAndNoise",
@@ -39,22 +43,14 @@ Order = Annotated[int, Field(ge=2, le=8)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
-class Parameters(BaseModel):
-    """Base of all chapters: no conversion of types, no NaN, no unknown names."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
-
-
 class _Samples(Parameters):
     d: Dimension
     n: Tokens
     seed: Seed
 
-    @model_validator(mode="after")
-    def _enough_samples(self) -> Self:
+    def faults(self) -> Iterator[str]:
         if self.n < self.d:
-            raise ValueError(f"n = {self.n}: must be at least d = {self.d}")
-        return self
+            yield f"n = {self.n}: must be at least d = {self.d}"
 
 
 class LinearTransformer(Parameters):
@@ -96,13 +92,12 @@ class LinearRegression(_Samples):
     ridge: Annotated[float, Field(ge=0.0, le=1e4)]
     dataset: Literal["synthetic", "diabetes"]
 
-    @model_validator(mode="after")
-    def _within_the_data(self) -> Self:
+    def faults(self) -> Iterator[str]:
+        yield from super().faults()
         if self.dataset == "diabetes" and self.d > 10:
-            raise ValueError(f"d = {self.d}: must be at most 10, the features of the diabetes data")
+            yield f"d = {self.d}: must be at most 10, the features of the diabetes data"
         if self.dataset == "diabetes" and not 20 <= self.n <= 441:
-            raise ValueError(f"n = {self.n}: must be from 20 to 441, to leave one of the 442 rows to predict")
-        return self
+            yield f"n = {self.n}: must be from 20 to 441, to leave one of the 442 rows to predict"
 
 
 class _Examples(_Samples):
@@ -135,9 +130,9 @@ def least_error(d: int, mu: float, n: int = 1) -> float:
     return max(5e-10 * math.sqrt(d) / math.pow(mu, 1.5), (math.pow(d, 1.25) * n / 4e6) ** 2 / mu)
 
 
-def _check_error(error: float, least: float, given: str) -> None:
+def _too_small(error: float, least: float, given: str) -> Iterator[str]:
     if error < least:
-        raise ValueError(f"error = {error:g}: must be at least {least:.2g}, the least that is built for {given}")
+        yield f"error = {error:g}: must be at least {least:.2g}, the least that is built for {given}"
 
 
 class LogisticConstruction(_Samples):
@@ -149,10 +144,9 @@ class LogisticConstruction(_Samples):
     error: Error
     inversion_steps: Annotated[int, Field(ge=1, le=40)]
 
-    @model_validator(mode="after")
-    def _within_reach(self) -> Self:
-        _check_error(self.error, least_error(self.d, self.mu), f"d = {self.d}, mu = {self.mu:g}")
-        return self
+    def faults(self) -> Iterator[str]:
+        yield from super().faults()
+        yield from _too_small(self.error, least_error(self.d, self.mu), f"d = {self.d}, mu = {self.mu:g}")
 
 
 class MainTheorem(_Samples):
@@ -164,19 +158,20 @@ class MainTheorem(_Samples):
     steps: Annotated[int, Field(ge=1, le=40)]
     dataset: Literal["synthetic", "breast_cancer"]
 
-    @model_validator(mode="after")
-    def _within_reach(self) -> Self:
+    def faults(self) -> Iterator[str]:
+        yield from super().faults()
         least = least_error(self.d, self.mu, self.n)
-        _check_error(self.error, least, f"d = {self.d}, n = {self.n}, mu = {self.mu:g}")
-        return self
-
-    @model_validator(mode="after")
-    def _within_the_data(self) -> Self:
+        yield from _too_small(self.error, least, f"d = {self.d}, n = {self.n}, mu = {self.mu:g}")
         if self.dataset == "breast_cancer" and self.d > 30:
-            raise ValueError(f"d = {self.d}: must be at most 30, the features of the breast cancer data")
+            yield f"d = {self.d}: must be at most 30, the features of the breast cancer data"
         if self.dataset == "breast_cancer" and self.n > 569:
-            raise ValueError(f"n = {self.n}: must be at most 569, the rows of the breast cancer data")
-        return self
+            yield f"n = {self.n}: must be at most 569, the rows of the breast cancer data"
+
+
+def _not_shipped(layers: int, retrain: bool, shipped: tuple[int, ...]) -> Iterator[str]:
+    if not retrain and layers not in shipped:
+        depths = ", ".join(map(str, shipped))
+        yield f"layers = {layers}: must be one of {depths}, the models that are shipped; for others, retrain = True"
 
 
 class TrainingLinearAttention(Parameters):
@@ -193,6 +188,16 @@ class TrainingLinearAttention(Parameters):
     retrain: bool
     steps: Annotated[int, Field(ge=1, le=10_000)]
 
+    def faults(self) -> Iterator[str]:
+        yield from _not_shipped(self.layers, self.retrain, (1, 2, 3, 4, 5, 6))
+
+
+def _whole(value: object) -> object:
+    """Refuse what a Literal takes for an integer because it is equal to one."""
+    if type(value) is not int:
+        raise ValueError(f"layers = {value!r}: must be an integer, the depth of a shipped model")
+    return value
+
 
 class ConditioningAndNoise(Parameters):
     """Chapter 13; kappas and noises are of the test prompts, ``layers`` is one of the depths that are shipped.
@@ -202,14 +207,14 @@ class ConditioningAndNoise(Parameters):
 
     kappas: Annotated[list[Annotated[float, Field(ge=1.0, le=1000.0)]], Field(min_length=1, max_length=6)]
     noises: Annotated[list[Annotated[float, Field(ge=0.0, le=10.0)]], Field(min_length=1, max_length=4)]
-    layers: Annotated[int, Field(ge=1, le=12)]
+    layers: Annotated[Literal[1, 2, 3, 4, 5, 6, 7, 8, 10, 12], BeforeValidator(_whole)]
     seed: Seed
 
 
 class MovingTheQuery(Parameters):
     """Chapter 10; kappa is of the test prompts, range how far the first coordinate of the query goes."""
 
-    layers: Annotated[int, Field(ge=1, le=12)]
+    layers: Annotated[int, Field(ge=1, le=5)]
     kappa: Annotated[float, Field(ge=1.0, le=1000.0)]
     range: Annotated[float, Field(ge=15.0, le=1000.0)]
     seed: Seed
@@ -218,7 +223,7 @@ class MovingTheQuery(Parameters):
 class WhichPolynomial(Parameters):
     """Chapter 11; kappa is of the test prompts."""
 
-    layers: Annotated[int, Field(ge=1, le=12)]
+    layers: Annotated[int, Field(ge=1, le=5)]
     kappa: Annotated[float, Field(ge=1.0, le=1000.0)]
     seed: Seed
 
@@ -235,3 +240,6 @@ class TrainingLogistic(Parameters):
     seed: Seed
     retrain: bool
     steps: Annotated[int, Field(ge=1, le=10_000)]
+
+    def faults(self) -> Iterator[str]:
+        yield from _not_shipped(self.layers, self.retrain, (1, 2, 4, 8, 12))

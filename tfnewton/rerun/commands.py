@@ -1,0 +1,175 @@
+"""The command line and its commands on chapters: list them, tell their parameters, run, open and compare them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tfnewton.rerun.endings import INTERRUPTED, ending
+
+if TYPE_CHECKING:
+    from tfnewton.rerun.chapters import Chapter
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Transformers that run Newton's method in context: chapters to run again, training, results, certificates.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Name = Annotated[str, typer.Argument(help="number, file name, or part of the name", metavar="CHAPTER")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="a parameter; may be repeated")
+]
+Preset = Annotated[str | None, typer.Option(help="a named set of parameters, which -p goes over")]
+AsJson = Annotated[bool, typer.Option("--json", help="for programs")]
+Again = Annotated[bool, typer.Option("--again", help="also where there is one of the same parameters and code")]
+
+ASK_FROM = 120.0  # seconds that a run may take without being asked about
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List the chapters: what each shows, its headline quantity, how long it runs.
+
+    Example: tfnewton list
+    """
+    with ending("book"):
+        from tfnewton.rerun import listing
+        from tfnewton.rerun.chapters import chapters
+
+        found = chapters()
+        print(json.dumps([listing.chapter(of) for of in found], indent=2, ensure_ascii=False)) if as_json else (
+            listing.show_chapters(found)
+        )
+
+
+@app.command()
+def params(chapter: Name, as_json: AsJson = False) -> None:
+    """List the parameters of a chapter: type, default, range, help, what costs more, and the presets.
+
+    Example: tfnewton params 3
+    """
+    with ending("book"):
+        from tfnewton.rerun import listing
+        from tfnewton.rerun.chapters import find
+
+        found = find(chapter)
+        if as_json:
+            print(json.dumps(listing.parameters(found), indent=2, ensure_ascii=False))
+        else:
+            listing.show_parameters(found)
+
+
+@app.command()
+def run(
+    chapter: Name,
+    parameter: Settings = None,
+    preset: Preset = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="the run's folder [default: under runs/]")
+    ] = None,
+    html: Annotated[bool, typer.Option("--html", help="make a page of the run as well")] = False,
+    again: Again = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask before a long run")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a chapter with other parameters, into a folder of its own: notebook, figures, tables, run.json.
+
+    Example: tfnewton run 3 -p kappa=1000 -p d=12
+    """
+    with ending("book"):
+        from tfnewton.rerun import display
+        from tfnewton.rerun.chapters import find, told
+        from tfnewton.rerun.run import run as carry_out
+
+        found = find(chapter)
+        values = found.read(_pairs(parameter), preset)
+        _agree(found, values, yes)
+        print(f"{found.file}: {told(found.changed(values))}", file=sys.stderr)
+        with display.on_stderr(found.title) as watch:
+            done = carry_out(found, values, output, again, watch)
+        page = _page(done.folder) if html else None
+        if as_json:
+            print(json.dumps({"folder": str(done.folder), "found": done.found, "page": page and str(page)}))
+        else:
+            if done.found:
+                print("The same parameters were run on the same code; --again runs them once more.", file=sys.stderr)
+            print(page or done.folder)
+
+
+@app.command("open")
+def open_(
+    chapter: Name,
+    parameter: Settings = None,
+    preset: Preset = None,
+    again: Again = False,
+    lab: Annotated[bool, typer.Option(help="start JupyterLab on the copy")] = True,
+) -> None:
+    """Open a copy of a chapter with these parameters in JupyterLab; the published one stays as it is.
+
+    Example: tfnewton open 3 -p kappa=1000
+    """
+    with ending("book"):
+        from tfnewton.rerun import opening
+        from tfnewton.rerun.chapters import find
+
+        found = find(chapter)
+        copy = opening.copy(found, found.read(_pairs(parameter), preset), again)
+        print(copy, flush=True)
+        if lab:
+            raise typer.Exit(opening.start(copy))
+
+
+@app.command()
+def compare(
+    runs: Annotated[
+        list[Path], typer.Argument(help="folders of runs of one chapter, two or more", metavar="RUN RUN...")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="the page")] = Path("compare.html"),
+) -> None:
+    """Put two or more runs of a chapter side by side on one page: parameters, tables with differences, figures.
+
+    Example: tfnewton compare runs/03_matrix_inversion/kappa=1000,d=12 runs/03_matrix_inversion/defaults
+    """
+    with ending("book"):
+        from tfnewton.rerun.compare import page
+
+        output.write_text(page(runs), encoding="utf-8")
+        print(output)
+
+
+def _pairs(settings: list[str] | None) -> list[tuple[str, str]]:
+    """Split NAME=VALUE at the first "=", so that a value may hold others."""
+    pairs = [(name.strip(), text) for name, _, text in (setting.partition("=") for setting in settings or [])]
+    wrong = [setting for setting in settings or [] if "=" not in setting or setting.startswith("=")]
+    if wrong:
+        raise ValueError(f"-p {wrong[0]}: must be NAME=VALUE, as in -p kappa=1000")
+    return pairs
+
+
+def _agree(chapter: Chapter, values: dict[str, Any], yes: bool) -> None:
+    """Say how long a long run takes, and ask where somebody can answer."""
+    from tfnewton.rerun.catalogue import duration
+
+    seconds = chapter.seconds(values)
+    if seconds <= ASK_FROM:
+        return
+    print(f"This takes about {duration(seconds)} on one core.", file=sys.stderr)
+    if not yes and _somebody_is_there() and not typer.confirm("Go on?", err=True):
+        raise typer.Exit(INTERRUPTED)
+
+
+def _somebody_is_there() -> bool:
+    return sys.stdin.isatty()
+
+
+def _page(folder: Path) -> Path:
+    from tfnewton.rerun.page import make
+
+    return make(folder)

@@ -1,0 +1,61 @@
+"""How a command ends: with a line that says what happened, and the exit code 0, 1, 2 or 130."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import typer
+
+__all__ = ["DONE", "FAILED", "INTERRUPTED", "REFUSED", "ending"]
+
+DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+
+
+@contextmanager
+def ending(extras: str) -> Iterator[None]:
+    """Turn refusals into their line and 2, failures into 1, Ctrl-C and SIGTERM into 130; name missing ``extras``."""
+    try:
+        with _terminated_as_interrupted():
+            yield
+    except typer.Exit:  # said already; it is a RuntimeError, as is the next
+        raise
+    except typer.Abort:
+        _end("", INTERRUPTED)
+    except ModuleNotFoundError as error:
+        _end(f'{error}: it comes with an extra, pip install "tfnewton[{extras}]"', REFUSED)
+    except (TypeError, ValueError, OSError) as error:
+        _end(str(error), REFUSED)
+    except RuntimeError as error:
+        _end(str(error), FAILED)
+    except KeyboardInterrupt as error:
+        _end(str(error), INTERRUPTED)
+
+
+def _end(line: str, code: int) -> NoReturn:
+    if line:
+        typer.echo(line, err=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Have SIGTERM end a command as Ctrl-C does; outside the main thread no signal arrives."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt("terminated")
+
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    ):
+        yield
+        return
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
