@@ -16,7 +16,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor, nn
 
-from tfnewton.learning import training
+from tfnewton.learning.devices import bf16_pays
 from tfnewton.learning.models import LinearAttention, LinearAttentionOptions
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, generator
 
@@ -128,7 +128,7 @@ def main(batch: int = 256, rounds: int = 15) -> None:
         f"L = {LAYERS}, d = {D}, n = {N}, width {WIDTH}, {HEADS} heads, batch {batch}, one thread, medians of {rounds}"
     )
     print(f"{'path':28}{'ms a step':>12}{'reference':>12}{'ratio':>8}{'products alone':>16}")
-    chosen = "bfloat16" if training._bf16_pays("cpu") else "float32"
+    chosen = "bfloat16" if bf16_pays("cpu") else "float32"
     print(f"training with LayerNorm takes {chosen} on this machine")
     paths = {"Gram form, no LayerNorm": (None, False), "LayerNorm, float32": (1e-5, False)}
     paths |= {"LayerNorm, bfloat16": (1e-5, True)}

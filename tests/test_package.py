@@ -22,7 +22,7 @@ NAMES = {
     path: ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__") for path in FILES
 }
 FOLDERS = [
-    *("algorithms", "approximation", "campaign", "constructions", "figures"),
+    *("algorithms", "approximation", "campaign", "cluster", "constructions", "figures"),
     *("learning", "model", "rerun", "theory"),
 ]
 GROUND = ["checks", "damping", "files", "scaling"]
@@ -36,7 +36,8 @@ NOTEBOOK_TOOLS = {
     "papermill",
     "sphinx",
 }
-EXTRAS = NOTEBOOK_TOOLS | {"matplotlib", "scipy", "sklearn", "flint", "pandas"}
+EXTRAS = NOTEBOOK_TOOLS | {"matplotlib", "scipy", "sklearn", "flint", "pandas", "dask", "distributed"}
+DISTRIBUTION = "tfnewton.cluster.distribution"  # needs dask, and is loaded by who needs both
 
 
 def role(module: str) -> str:
@@ -145,7 +146,9 @@ def imported() -> dict[str, Any]:
         "transformer": ["tfnewton.model.transformer"],
         "constructions": modules("constructions"),
         "core": modules(*GROUND, "model", "approximation", "algorithms"),
-        "rest": modules("theory", "learning", "campaign", "rerun"),
+        "rest": [
+            name for name in modules("theory", "learning", "campaign", "cluster", "rerun") if name != DISTRIBUTION
+        ],
     }
     return dict(json.loads(run(IMPORT_STEP_BY_STEP, json.dumps(plan))))
 
@@ -176,7 +179,7 @@ def test_constructions_do_not_load_algorithms(imported: dict[str, Any]) -> None:
 
 def test_importing_loads_no_tool_of_the_book(imported: dict[str, Any]) -> None:
     assert tops(imported, "core") & EXTRAS == set()
-    assert tops(imported, "rest") & (NOTEBOOK_TOOLS | {"matplotlib"}) == set()
+    assert tops(imported, "rest") & (NOTEBOOK_TOOLS | {"matplotlib", "dask", "distributed"}) == set()
 
 
 def test_importing_reads_no_file_and_starts_nothing(imported: dict[str, Any]) -> None:

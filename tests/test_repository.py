@@ -91,7 +91,7 @@ def test_program_of_the_readme_runs() -> None:
 
 def test_every_public_module_is_described_in_the_book() -> None:
     pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "book").glob("api*.md"))
-    rooms = ("model", "approximation", "algorithms", "constructions", "theory", "learning", "campaign")
+    rooms = ("model", "approximation", "algorithms", "constructions", "theory", "learning", "campaign", "cluster")
     modules = [module for room in rooms for module in (ROOT / "tfnewton" / room).glob("[!_]*.py")]
     names = [f"tfnewton.{module.parent.name}.{module.stem}" for module in modules]
     assert names

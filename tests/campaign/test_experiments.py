@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import csv
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from tfnewton.campaign import experiments, recipes
 from tfnewton.campaign.experiments import EXPERIMENTS, carry_out, write_table
 from tfnewton.campaign.mechanism import EXPONENTS, mechanism
 from tfnewton.campaign.recipes import linear_attention
 from tfnewton.campaign.tables import load_model
-from tfnewton.campaign.workers import _train, is_complete
+from tfnewton.campaign.workers import is_complete
 from tfnewton.learning.configuration import TrainingConfig
 from tfnewton.learning.evaluation import fresh_prompts
 from tfnewton.learning.models import LinearAttention
@@ -27,7 +23,6 @@ from tfnewton.learning.probes import answer_bound
 from tfnewton.learning.residuals import sign_changes, unexplained
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression
 from tfnewton.learning.training import train
-from tfnewton.rerun.cli import app
 
 FIRST = ("lsa-depth", "logistic", "lsa-inside")  # one of each kind of table; the others are long
 
@@ -169,22 +164,6 @@ def test_runs_have_distinct_names(name: str, size: recipes.Size) -> None:
             assert by_name.setdefault(run.name, run.config) == run.config
 
 
-@pytest.mark.slow
-def test_command_trains_what_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    first, *others = EXPERIMENTS["lsa-depth"].runs("smoke")
-    train(first.config, tmp_path / "smoke" / first.name)
-    result = CliRunner().invoke(
-        app, ["train", "lsa-depth", "--size", "smoke", "--workers", "2", "--runs", str(tmp_path)]
-    )
-    assert result.exit_code == 0, result.output
-    assert "lsa-depth: 4 of 4 runs complete" in result.output
-    assert first.name not in result.output
-    assert all(f"{run.name}: best validation loss" in result.output for run in others)
-    model, config = load_model(tmp_path / "smoke" / first.name)
-    assert config == first.config
-    assert model.options == first.config.model
-
-
 @pytest.mark.parametrize(
     ("names", "size", "workers", "message"),
     [
@@ -218,15 +197,6 @@ def test_unknown_changes_of_a_recipe_are_refused() -> None:
         recipes.varied_encoder(4, "none", 0, "smoke")
 
 
-def test_one_failed_run_does_not_stop_the_others(tmp_path: Path) -> None:
-    run = EXPERIMENTS["lsa-depth"].runs("smoke")[0]
-    train(run.config.model_copy(update={"seed": 9}), tmp_path / run.name)
-    line, trained = _train(run, tmp_path)
-    assert line.startswith(f"{run.name}: not trained: ")
-    assert not trained
-    assert write_table("logistic", tmp_path, "smoke") is None
-
-
 def test_a_finished_run_of_another_config_enters_no_table(tmp_path: Path) -> None:
     """A smoke run in the folder of a default one: told by each field that differs, before anything is evaluated."""
     run = EXPERIMENTS["lsa-depth"].runs("smoke")[0]
@@ -241,39 +211,3 @@ def test_a_finished_run_of_another_config_enters_no_table(tmp_path: Path) -> Non
     with pytest.raises(ValueError, match=r"holds another run: task\.d is 3 there, 10 was asked for"):
         write_table("lsa-depth", tmp_path, "smoke")
     assert not list(tmp_path.glob("*.csv"))
-
-
-@pytest.mark.slow
-def test_runs_that_cannot_be_trained_are_no_success(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    options = ["--size", "smoke", "--runs", str(tmp_path / "file")]
-    result = CliRunner().invoke(app, ["train", "lsa-depth", *options])
-    assert result.exit_code == 1, result.output
-    assert "4 runs were not trained" in result.output
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
-def test_workers_end_with_the_command_however_it_ends(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tfnewton", "train", "lsa-depth", "--workers", "2", "--runs", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while len(list(tmp_path.glob("default/*/last.safetensors"))) < 2:
-        assert process.poll() is None
-        time.sleep(0.1)
-    process.kill()
-    process.wait()
-
-    def left() -> list[str]:
-        """Processes whose open files are in the run folders, by their locks."""
-        held = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                held += [entry.name for link in (entry / "fd").iterdir() if str(tmp_path) in str(link.readlink())]
-            except OSError:
-                continue
-        return held
-
-    end = time.monotonic() + 60
-    while left() and time.monotonic() < end:
-        time.sleep(0.2)
-    assert left() == []

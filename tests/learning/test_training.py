@@ -23,6 +23,7 @@ from tests.helpers.tiny_run import StopError, config, stop_at, weights
 from tests.helpers.tries import later
 from tfnewton.learning import training
 from tfnewton.learning.configuration import TrainingConfig, build
+from tfnewton.learning.devices import bf16_pays
 from tfnewton.learning.encoder import EncoderOptions
 from tfnewton.learning.models import LinearAttention, LinearAttentionOptions
 from tfnewton.learning.runs import RunFolder, read_checkpoint
@@ -234,6 +235,16 @@ def test_interrupt_finishes_the_step_and_saves(tmp_path: Path, whole: Path, numb
         assert (tmp_path / name).read_bytes() == (whole / name).read_bytes()
 
 
+@pytest.mark.usefixtures("_still_clock")
+def test_a_run_stops_where_it_is_told_to(tmp_path: Path, whole: Path) -> None:
+    asked = iter(range(100))
+    with pytest.raises(KeyboardInterrupt, match="stopped at step 17; saved in"):
+        train(config(), tmp_path, stop=lambda: next(asked) == 17)
+    train(config(), tmp_path, stop=lambda: False)
+    assert weights(tmp_path) == weights(whole)
+    assert (tmp_path / "last.safetensors").read_bytes() == (whole / "last.safetensors").read_bytes()
+
+
 def test_seconds_are_those_of_all_sessions_and_not_between_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -392,7 +403,7 @@ def test_bfloat16_then_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(LinearAttention, "forward", watch)
     for pays, low in ((True, 5), (False, 0)):  # with instructions for bfloat16, and without
         seen.clear()
-        monkeypatch.setattr(training, "_bf16_pays", lambda device, pays=pays: pays)
+        monkeypatch.setattr(training, "bf16_pays", lambda device, pays=pays: pays)
         train(config(20, model=model, bf16=0.25), tmp_path / str(pays))
         assert seen == [(step, step < low) for step in range(20)]
         assert RunFolder(tmp_path / str(pays)).sessions()[0]["bf16"] is pays
@@ -408,8 +419,8 @@ def test_bfloat16_needs_instructions_for_it(avx: bool, amx: bool, monkeypatch: p
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: not avx)
-    assert training._bf16_pays("cpu") is (avx or amx)
-    assert training._bf16_pays("cuda:0") is not avx
+    assert bf16_pays("cpu") is (avx or amx)
+    assert bf16_pays("cuda:0") is not avx
 
 
 def test_schedule() -> None:

@@ -25,10 +25,14 @@ from tfnewton.theory import certificates
 @pytest.mark.parametrize(
     ("given", "passed"),
     [
-        (["lsa-depth"], (["lsa-depth"], "default", 1, Path("runs"))),
+        (["lsa-depth"], (["lsa-depth"], "default", 1, Path("runs"), None, "cpu", False)),
         (
-            ["logistic", "ln-depth", "--size", "smoke", "--workers", "3", "--runs", "elsewhere"],
-            (["logistic", "ln-depth"], "smoke", 3, Path("elsewhere")),
+            ["logistic", "ln-depth", "--size", "smoke", "--workers", "3", "--runs", "elsewhere", "--yes"],
+            (["logistic", "ln-depth"], "smoke", 3, Path("elsewhere"), None, "cpu", True),
+        ),
+        (
+            ["logistic", "--scheduler", "tcp://node:8786", "--device", "cuda"],
+            (["logistic"], "default", 1, Path("runs"), "tcp://node:8786", "cuda", False),
         ),
     ],
 )
@@ -49,7 +53,7 @@ def test_train_passes_on_what_is_asked_for(
         (TypeError("steps = '1'"), 2, "steps = '1'"),
         (OSError("disk full"), 2, "disk full"),
         (RuntimeError("2 runs were not trained"), 1, "2 runs were not trained"),
-        (ModuleNotFoundError("No module named 'tqdm'"), 2, 'pip install "tfnewton[science,learning]"'),
+        (ModuleNotFoundError("No module named 'dask'"), 2, 'pip install "tfnewton[science,learning,cluster]"'),
         (KeyboardInterrupt(), 130, ""),
     ],
 )

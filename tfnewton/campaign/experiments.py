@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tfnewton.campaign.estimate import announcement
 from tfnewton.campaign.mechanism import mechanism
 from tfnewton.campaign.recipes import (
     ABLATIONS,
@@ -36,8 +37,9 @@ from tfnewton.campaign.tables import (
     losses_and_functions,
     to_csv,
 )
-from tfnewton.campaign.workers import is_complete, run_all
+from tfnewton.campaign.workers import is_complete, missing, run_all
 from tfnewton.checks import choice, integer
+from tfnewton.cluster.progress import agreed
 from tfnewton.files import write_atomically
 
 __all__ = ["EXPERIMENTS", "Experiment", "carry_out", "command", "write_table"]
@@ -189,21 +191,37 @@ def write_table(name: str, root: Path, size: Size) -> Path | None:
     return path
 
 
-def carry_out(names: list[str], size: str, workers: int, runs: Path) -> None:
+def carry_out(
+    names: list[str],
+    size: str,
+    workers: int,
+    runs: Path,
+    scheduler: str | None = None,
+    device: str = "cpu",
+    yes: bool = False,
+) -> None:
     """Train what the experiments ``names`` lack and write their tables, all below ``runs`` / ``size``.
 
-    Raises RuntimeError, after the tables are written, where a run could not be trained.
+    Where the runs will take more than two minutes, says so first and asks, unless ``yes``. Raises RuntimeError, after
+    the tables are written, where a run could not be trained, and KeyboardInterrupt where the answer is no.
     """
     for name in names:
         choice("experiment", name, list(EXPERIMENTS))
     chosen: Size = SIZES[SIZES.index(choice("size", size, SIZES))]
     integer("workers", workers, minimum=1)
     root = runs / chosen
-    failed = run_all((run for name in names for run in EXPERIMENTS[name].runs(chosen)), root, workers)
+    wanted = missing((run for name in names for run in EXPERIMENTS[name].runs(chosen)), root)
+
+    def ask() -> None:
+        warning = announcement(wanted, root, workers, scheduler, device)
+        if warning is not None and not agreed(warning, yes):
+            raise KeyboardInterrupt("not begun")
+
+    failed = run_all(wanted, root, workers, scheduler, device, ask)
     for name in names:
-        wanted = EXPERIMENTS[name].runs(chosen)
-        done = sum(is_complete(run, root) for run in wanted)
-        print(f"{name}: {done} of {len(wanted)} runs complete; evaluating them", flush=True)
+        all_runs = EXPERIMENTS[name].runs(chosen)
+        done = sum(is_complete(run, root) for run in all_runs)
+        print(f"{name}: {done} of {len(all_runs)} runs complete; evaluating them", flush=True)
         print(f"{name}: table {write_table(name, root, chosen)}", flush=True)
     if failed:
         raise RuntimeError(f"{failed} runs were not trained; the lines above say why")

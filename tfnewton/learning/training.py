@@ -17,6 +17,7 @@ import copy
 import math
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ import torch
 from torch import nn
 
 from tfnewton.learning.configuration import Model, TrainingConfig, build, check_same, read_config
+from tfnewton.learning.devices import bf16_pays, check_device
 from tfnewton.learning.runs import Checkpoint, RunFolder, stop_signals
 from tfnewton.learning.tasks import Prompts, generator
 
@@ -44,21 +46,25 @@ class Report(Protocol):
 
 
 def train(
-    config: TrainingConfig, folder: str | Path, report: Report | None = None, device: str = "cpu"
+    config: TrainingConfig,
+    folder: str | Path,
+    report: Report | None = None,
+    device: str = "cpu",
+    stop: Callable[[], bool] | None = None,
 ) -> dict[str, Any]:
     """Train, or go on training, in ``folder`` until ``config.steps``; return the state of the best checkpoint.
 
     A deep linear network is a polynomial of high degree, and overflows on a rare prompt while being sound on all
     others: the gradient of such a batch is computed in float64. One that is not finite even there is skipped; when that
-    happens 20 times in a row, the run goes back to its best checkpoint with half the learning rate. SIGINT and SIGTERM
-    finish the step, save and raise KeyboardInterrupt.
+    happens 20 times in a row, the run goes back to its best checkpoint with half the learning rate. SIGINT and SIGTERM,
+    and ``stop`` once it returns True, finish the step, save and raise KeyboardInterrupt.
 
     Raises:
         ValueError: the folder holds a run with another config, no whole checkpoint is left, or there is no ``device``.
         RuntimeError: another process trains there, or ten restarts did not help.
         OSError: the folder cannot be written; what was saved before is unharmed.
     """
-    _check_device(device)
+    check_device(device)
     run = RunFolder(folder)
     with run.locked():
         if (run.path / "config.json").exists():
@@ -70,30 +76,13 @@ def train(
         trainer.prepare()
         with stop_signals() as stopped:
             while trainer.step < config.steps:
-                if stopped:
+                if stopped or (stop is not None and stop()):
                     trainer.save("last")
                     raise KeyboardInterrupt(f"stopped at step {trainer.step}; saved in {run.path}")
                 loss = trainer.advance()
                 if report is not None:
                     report(trainer.step, loss, trainer.rate())
         return trainer.finish()
-
-
-def _check_device(device: str) -> None:
-    if not isinstance(device, str):
-        raise TypeError(f"device = {device!r}: must be a name, such as 'cpu'")
-    try:
-        torch.empty(1, device=device).cpu()
-    except (AssertionError, RuntimeError, NotImplementedError, TypeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ValueError(f"device = {device!r}: must be one that torch can use here ({reason})") from error
-
-
-def _bf16_pays(device: str) -> bool:
-    """Whether there are instructions for bfloat16: without them its products take twice as long as float32's."""
-    if device.startswith("cuda"):
-        return bool(torch.cuda.is_bf16_supported())
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 class _Trainer:
@@ -109,7 +98,7 @@ class _Trainer:
         self.validation = config.task.sample(generator(config.seed, "validation", device), config.validation)
         self.step, self.factor, self.best, self.seconds = 0, 1.0, math.inf, 0.0
         self.overflows, self.failures = 0, 0  # of float32; of float64 too, in a row
-        self.bf16 = config.bf16 if _bf16_pays(device) else 0.0
+        self.bf16 = config.bf16 if bf16_pays(device) else 0.0
         self._bound = math.inf if config.clip is None else config.clip
         self.restarts: list[dict[str, float]] = []
         self.history: list[list[float]] = []
@@ -152,7 +141,9 @@ class _Trainer:
 
     def _gradient(self, prompts: Prompts) -> tuple[float, bool]:
         """Set the clipped gradient; return the loss, and whether all is finite."""
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.step < self.bf16 * self.config.steps):
+        with torch.autocast(
+            torch.device(self.device).type, torch.bfloat16, enabled=self.step < self.bf16 * self.config.steps
+        ):
             prediction = self.model(prompts)
         loss = (prediction.float() - prompts.target).square().mean()
         self.optimiser.zero_grad(set_to_none=True)
@@ -229,7 +220,12 @@ class _Trainer:
             state = {k.removeprefix(prefix): v.to(self.device) for k, v in tensors.items() if k.startswith(prefix)}
             if state:
                 self.optimiser.state[parameter] = state
-        self.source.set_state(tensors["generator"])
+        try:
+            self.source.set_state(tensors["generator"])
+        except (RuntimeError, TypeError) as error:  # of a generator of another kind
+            raise ValueError(
+                f"{self.run.path}: begun on another kind of device than {self.device!r}, and goes on only there"
+            ) from error
         for name, value in checkpoint.state.items():
             setattr(self, name, value)
         self._clock = time.monotonic()

@@ -18,17 +18,22 @@ __all__ = ["app", "main"]
 def train(
     names: Annotated[list[str], typer.Argument(help="experiments, such as lsa-depth; an unknown name lists them all")],
     size: Annotated[str, typer.Option(help="smoke (seconds a run), default (the book's) or paper")] = "default",
-    workers: Annotated[int, typer.Option(help="processes, one thread each")] = 1,
-    runs: Annotated[Path, typer.Option(help="folder of the runs and tables")] = Path("runs"),
+    workers: Annotated[int, typer.Option(help="processes on this machine, one thread each")] = 1,
+    scheduler: Annotated[str | None, typer.Option(help="a dask scheduler, such as tcp://127.0.0.1:8786")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda, where the runs are trained")] = "cpu",
+    runs: Annotated[Path, typer.Option(help="folder of the runs and tables, which all workers see")] = Path("runs"),
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask before long training")] = False,
 ) -> None:
     """Train what the named experiments lack, resumably, and write one table each.
 
     Example: tfnewton train lsa-depth --size smoke --workers 2
+
+    Past one machine: tfnewton train ln-depth --scheduler tcp://node1:8786 --runs /shared/runs
     """
-    with ending("science,learning"):
+    with ending("science,learning,cluster"):
         from tfnewton.campaign import experiments
 
-        experiments.carry_out(names, size, workers, runs)
+        experiments.carry_out(names, size, workers, runs, scheduler, device, yes)
 
 
 @app.command()

@@ -1,0 +1,129 @@
+"""Give out tasks that do not depend on each other, to this process, to others of this machine, or to a cluster.
+
+    with connect(workers=2) as pool:
+        for key, outcome in pool.map(function, {key: arguments, ...}):
+            ...
+
+yields what ``function(*arguments)`` returned for every key, or a ``Failure``, in the order in which they end. A worker
+that is killed costs no task and doubles no outcome. ``function`` is found by its name where it runs, so it stands in a
+module; there it may use ``note`` and ``stopping`` of ``tfnewton.cluster.task``. Arguments and outcomes travel as
+pickles, of some megabytes at most; workers need no disk in common with this process.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from tfnewton.cluster.progress import Key, Ledger, Watch
+from tfnewton.cluster.task import carry_out
+
+__all__ = ["Pool", "connect", "scheduler_address"]
+
+_ADDRESS = re.compile(r"(?:tcp|tls)://(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+
+
+class Pool(Protocol):
+    """A place that carries out tasks."""
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        tasks: Mapping[Key, tuple[Any, ...]],
+        watch: Watch | None = None,
+        costs: Mapping[Key, float] | None = None,
+    ) -> Generator[tuple[Key, Any], None, None]:
+        """Yield each key with what ``function(*tasks[key])`` returned, or a ``Failure``, as they end.
+
+        Tasks begin in the order given. ``watch`` is called with a ``Progress``, in this thread, when something has
+        changed; ``costs``, in any unit, make the time left right where tasks differ in length. Leaving the loop early
+        stops what is under way and drops the rest.
+
+        Raises RuntimeError where a worker is unfit for the tasks, or the scheduler is lost.
+        """
+
+    def everywhere(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """Return what ``function(*arguments)`` returned, or a ``Failure``, on each worker there is, by its name."""
+
+
+class _Here:
+    """This process, one task after the other."""
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        tasks: Mapping[Key, tuple[Any, ...]],
+        watch: Watch | None = None,
+        costs: Mapping[Key, float] | None = None,
+    ) -> Generator[tuple[Key, Any], None, None]:
+        ledger = Ledger(tasks, watch, costs)
+        for key, arguments in tasks.items():
+            ledger.note(key, "", None)
+
+            def tell(text: str, fraction: float | None, key: Key = key) -> None:
+                ledger.note(key, text, fraction)
+
+            outcome = carry_out(function, arguments, "", tell)
+            ledger.end(key, outcome)
+            yield key, outcome
+
+    def everywhere(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        return {"this process": carry_out(function, arguments, "", lambda *_: None)}
+
+
+def scheduler_address(text: str) -> str:
+    """Return ``text`` where it is the address of a scheduler, such as tcp://127.0.0.1:8786; ValueError otherwise."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or not 1 <= int(found[1]) <= 65535:
+        raise ValueError(f"scheduler = {text!r}: must be an address such as 'tcp://127.0.0.1:8786'")
+    return text
+
+
+@contextmanager
+def connect(workers: int = 1, scheduler: str | None = None) -> Iterator[Pool]:
+    """Yield a pool: this process, ``workers`` processes of one thread each, or the workers of a ``scheduler``.
+
+    Worker processes end with the pool, and with this process, however it ends. SIGTERM is taken as Ctrl-C is.
+
+    Raises:
+        ValueError: no such number, no address, or other versions at the scheduler's workers than here.
+        ConnectionError: no dask scheduler answers at the address within seconds.
+        ModuleNotFoundError: dask.distributed is needed, of the extra ``cluster``.
+    """
+    from tfnewton.checks import integer  # loads torch, which worker processes may not need
+
+    integer("workers", workers, minimum=1)
+    if scheduler is not None:
+        scheduler_address(scheduler)
+        if workers != 1:
+            raise ValueError(f"workers = {workers}: {scheduler} has workers of its own, so one of the two must go")
+    with _termination():
+        if scheduler is None and workers == 1:
+            yield _Here()
+            return
+        from tfnewton.cluster.distribution import distributed_pool
+
+        with distributed_pool(workers if scheduler is None else scheduler) as pool:
+            yield pool
+
+
+@contextmanager
+def _termination() -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGTERM, unless somebody handles it already."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
