@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from tfnewton.rerun.endings import INTERRUPTED, ending
+from tfnewton.rerun.endings import FAILED, INTERRUPTED, ending
 
-if TYPE_CHECKING:
-    from tfnewton.rerun.chapters import Chapter
 
 __all__ = ["app"]
 
@@ -28,6 +26,7 @@ Settings = Annotated[
 ]
 Preset = Annotated[str | None, typer.Option(help="a named set of parameters, which -p goes over")]
 AsJson = Annotated[bool, typer.Option("--json", help="for programs")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask before a long run")]
 Again = Annotated[bool, typer.Option("--again", help="also where there is one of the same parameters and code")]
 
 ASK_FROM = 120.0  # seconds that a run may take without being asked about
@@ -76,7 +75,7 @@ def run(
     ] = None,
     html: Annotated[bool, typer.Option("--html", help="make a page of the run as well")] = False,
     again: Again = False,
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask before a long run")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a chapter with other parameters, into a folder of its own: notebook, figures, tables, run.json.
@@ -90,7 +89,7 @@ def run(
 
         found = find(chapter)
         values = found.read(_pairs(parameter), preset)
-        _agree(found, values, yes)
+        _agree(found.seconds(values), yes)
         print(f"{found.file}: {told(found.changed(values))}", file=sys.stderr)
         with display.on_stderr(found.title) as watch:
             done = carry_out(found, values, output, again, watch)
@@ -127,6 +126,55 @@ def open_(
 
 
 @app.command()
+def sweep(
+    chapter: Name,
+    grid: Annotated[
+        list[str], typer.Option("--grid", "-g", metavar="NAME=VALUES", help="a,b,c or first:last:step; may be repeated")
+    ],
+    zipped: Annotated[bool, typer.Option("--zip", help="pair the values instead of combining them")] = False,
+    parameter: Settings = None,
+    preset: Preset = None,
+    workers: Annotated[int, typer.Option(help="processes on this machine, one thread each")] = 1,
+    scheduler: Annotated[str | None, typer.Option(help="a dask scheduler, such as tcp://127.0.0.1:8786")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="the sweep's folder [default: under runs/]")
+    ] = None,
+    plot: Annotated[
+        str | None, typer.Option(metavar="TABLE:COLUMN", help="what to draw [default: the headline quantity]")
+    ] = None,
+    yes: Yes = False,
+) -> None:
+    """Run a chapter at every point of a grid: a folder each, one table, one picture; goes on where it was stopped.
+
+    Example: tfnewton sweep 3 -g kappa=10,100,1000 -g d=4:16:4 -g seed=0:9 --workers 2
+    """
+    with ending("book"):
+        from tfnewton.cluster.progress import shown
+        from tfnewton.rerun import sweep as sweeping
+        from tfnewton.rerun.chapters import find
+        from tfnewton.rerun.gathering import gather, quantity
+        from tfnewton.rerun.points import read_points, words
+
+        found = find(chapter)
+        points = read_points(found, grid, zipped, _pairs(parameter), preset)
+        drawn, root = quantity(found, plot), sweeping.place(found, points, output)
+        outcomes = sweeping.earlier(found, points, root)
+        there = [of.values for of in outcomes]
+        left = [values for values in points.points if values not in there]
+        print(f"{found.file}: {points.told}, {len(there)} there already", file=sys.stderr)
+        _agree(sum(map(found.seconds, left)), yes, workers)
+        with shown(found.title) as display:
+            for outcome in sweeping.sweep(found, left, root, workers, scheduler, display):
+                outcomes.append(outcome)
+                display.say(f"{words(points.at(outcome.values))}: {outcome.folder or f'failed {outcome.fault}'}")
+        print(gather(found, points, outcomes, drawn, root))
+    failed = sum(outcome.folder is None for outcome in outcomes)
+    if failed:
+        typer.echo(f"{failed} of {len(outcomes)} points failed; the same command tries them again", err=True)
+        raise typer.Exit(FAILED)
+
+
+@app.command()
 def compare(
     runs: Annotated[
         list[Path], typer.Argument(help="folders of runs of one chapter, two or more", metavar="RUN RUN...")
@@ -153,20 +201,14 @@ def _pairs(settings: list[str] | None) -> list[tuple[str, str]]:
     return pairs
 
 
-def _agree(chapter: Chapter, values: dict[str, Any], yes: bool) -> None:
+def _agree(seconds: float, yes: bool, workers: int = 1) -> None:
     """Say how long a long run takes, and ask where somebody can answer."""
+    from tfnewton.cluster.progress import agreed
     from tfnewton.rerun.catalogue import duration
 
-    seconds = chapter.seconds(values)
-    if seconds <= ASK_FROM:
-        return
-    print(f"This takes about {duration(seconds)} on one core.", file=sys.stderr)
-    if not yes and _somebody_is_there() and not typer.confirm("Go on?", err=True):
+    on = "one core" if workers == 1 else f"{workers} cores"
+    if seconds / workers > ASK_FROM and not agreed(f"This takes about {duration(seconds / workers)} on {on}.", yes):
         raise typer.Exit(INTERRUPTED)
-
-
-def _somebody_is_there() -> bool:
-    return sys.stdin.isatty()
 
 
 def _page(folder: Path) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tfnewton.rerun import saving
+from tfnewton.rerun.templates import render
 from tfnewton.rerun.values import write
 
 __all__ = ["Row", "differences", "page", "side_by_side"]
@@ -42,8 +43,6 @@ def page(folders: Sequence[Path]) -> str:
     Raises:
         ValueError: fewer than two folders, folders that are none of runs, or runs of different chapters.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     if len(folders) < 2:
         raise ValueError(f"{len(folders)} run: must be two or more folders of runs")
     records = [saving.record(folder) for folder in folders]
@@ -53,13 +52,8 @@ def page(folders: Sequence[Path]) -> str:
     runs = [
         _Run(of, f"run {number}", record) for number, (of, record) in enumerate(zip(folders, records, strict=True), 1)
     ]
-    environment = Environment(
-        loader=PackageLoader("tfnewton.rerun", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
-    return environment.get_template("compare.html").render(
+    return render(
+        "compare.html",
         title=records[0]["title"],
         runs=runs,
         parameters=differences([record["parameters"] for record in records]),

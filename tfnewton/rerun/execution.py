@@ -11,10 +11,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NoReturn
 
 import tfnewton
 from tfnewton.rerun import kernel, outputs
@@ -23,6 +26,8 @@ from tfnewton.rerun.chapters import Chapter, text
 __all__ = ["CellError", "Progress", "Watch", "execute"]
 
 Watch = Callable[["Progress"], None]
+
+_TICK = 0.1  # seconds between two looks at the kernel
 
 
 class CellError(RuntimeError):
@@ -79,7 +84,7 @@ def execute(chapter: Chapter, values: Mapping[str, Any], watch: Watch | None = N
     Args:
         chapter: what to run.
         values: typed values of all its parameters; they are checked here as well.
-        watch: is told when each cell starts, in another thread.
+        watch: is told again and again, in this thread, where the run is; what it raises ends the run.
 
     Raises:
         RefusedError: values that are not legal, before anything is started.
@@ -109,16 +114,43 @@ def _with_parameters(chapter: Chapter, changed: Mapping[str, Any]) -> Any:
 
 def _carry_out(notebook: Any, progress: Progress, watch: Watch, here: Path) -> None:
     """Execute the notebook in place, in a thread, so that an interrupt finds this one and ends the kernel."""
+    news: SimpleQueue[Progress] = SimpleQueue()
+    manager = _manager()
+    client = _client(notebook, manager, progress, news)
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            asyncio.run(client.async_execute(cwd=str(here), env=_environment(), cleanup_kc=True))
+        except BaseException as failure:  # raised again below, in the thread that waits
+            failures.append(failure)
+
+    worker, where = threading.Thread(target=work, daemon=True), progress
+    worker.start()
+    try:
+        while worker.is_alive() or not news.empty():
+            with suppress(Empty):
+                where = news.get(timeout=_TICK)
+            watch(where)
+    except BaseException as end:
+        _end(manager)
+        if isinstance(end, KeyboardInterrupt):
+            raise KeyboardInterrupt(f"interrupted under {progress.heading!r}") from end
+        raise
+    for failure in failures:
+        _raise(failure, progress.heading)
+
+
+def _client(notebook: Any, manager: Any, progress: Progress, news: SimpleQueue[Progress]) -> Any:
+    """Return what executes the notebook; where it is goes into ``news`` when a cell starts."""
     from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError, DeadKernelError
 
     def enter(cell: Any, cell_index: int) -> None:
         if cell.cell_type == "code":
             progress.enter(cell_index)
-            watch(progress)
+            news.put(copy(progress))
 
-    manager = _manager()
-    client = NotebookClient(
+    return NotebookClient(
         notebook,
         km=manager,
         timeout=None,
@@ -129,28 +161,16 @@ def _carry_out(notebook: Any, progress: Progress, watch: Watch, here: Path) -> N
         on_cell_start=enter,
         on_cell_executed=lambda **_: progress.leave(),
     )
-    failures: list[BaseException] = []
 
-    def work() -> None:
-        try:
-            asyncio.run(client.async_execute(cwd=str(here), env=_environment(), cleanup_kc=True))
-        except BaseException as failure:  # raised again below, in the thread that waits
-            failures.append(failure)
 
-    worker = threading.Thread(target=work, daemon=True)
-    worker.start()
-    try:
-        while worker.is_alive():
-            worker.join(0.1)
-    except KeyboardInterrupt as interrupt:
-        _end(manager)
-        raise KeyboardInterrupt(f"interrupted under {progress.heading!r}") from interrupt
-    for failure in failures:
-        if isinstance(failure, CellExecutionError):
-            raise CellError(f"{failure.ename}: {failure.evalue}", progress.heading) from None
-        if isinstance(failure, DeadKernelError):
-            raise CellError("the process that ran the cell ended, perhaps for want of memory", progress.heading)
-        raise failure
+def _raise(failure: BaseException, heading: str) -> NoReturn:
+    from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+    if isinstance(failure, CellExecutionError):
+        raise CellError(f"{failure.ename}: {failure.evalue}", heading) from None
+    if isinstance(failure, DeadKernelError):
+        raise CellError("the process that ran the cell ended, perhaps for want of memory", heading)
+    raise failure
 
 
 def _manager() -> Any:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from tfnewton.rerun.values import allowed, read, write
 
-__all__ = ["Parameters", "RefusedError", "parse", "settle"]
+__all__ = ["Parameters", "RefusedError", "parse", "settle", "unreadable"]
 
 _INJECTED = "# Parameters\n"  # the first line of the cell that papermill puts after the parameters
 
@@ -83,7 +83,7 @@ def parse(
             try:
                 values[name] = read(text, record.model_fields[name].annotation)
             except ValueError:
-                faults.append(_illegal(name, text, record))
+                faults.append(unreadable(name, text, record))
     bad = set(texts) - set(values)
     for _ in range(2):  # rules between parameters are looked at when each is legal by itself
         try:
@@ -129,7 +129,8 @@ def _unknown(name: str, text: str, record: type[BaseModel]) -> str:
     return f"{name} = {text}: there is no such parameter; {meant}"
 
 
-def _illegal(name: str, text: str, record: type[BaseModel]) -> str:
+def unreadable(name: str, text: str, record: type[BaseModel]) -> str:
+    """Return what is said of a value that a parameter cannot have: its name, the value, what is allowed."""
     return f"{name} = {text}: must be {allowed(record.model_fields[name])}"
 
 
@@ -147,5 +148,5 @@ def _faults(
         else:
             value = values[name]
             text = repr(value) if isinstance(value, str) else write(value)
-            found.append((name, _illegal(name, texts.get(name, text), record)))
+            found.append((name, unreadable(name, texts.get(name, text), record)))
     return found

@@ -42,7 +42,7 @@ def run(
         values: typed values of all its parameters.
         output: the run's folder, instead of the one under ``runs/``.
         again: run in any case, into a folder of its own.
-        watch: is told when each cell starts.
+        watch: is told again and again where the run is.
 
     Raises:
         RefusedError: values that are not legal.
