@@ -198,7 +198,12 @@ def test_a_parameter_without_a_value_is_refused(wrong: list[str], asked: list[An
 
 def test_open_makes_a_copy_with_these_parameters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     started: list[Path] = []
-    monkeypatch.setattr(opening, "start", lambda path: started.append(path) or 0)
+
+    def start(path: Path) -> int:
+        started.append(path)
+        return 0
+
+    monkeypatch.setattr(opening, "start", start)
     monkeypatch.chdir(tmp_path)
     answer = call("open", "3", "-p", "kappa=1000", "-p", "dtype=float32")
     copy = Path("runs/03_matrix_inversion/kappa=1000,dtype=float32.ipynb")

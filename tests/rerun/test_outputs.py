@@ -17,7 +17,7 @@ from tfnewton.rerun.outputs import ROWS, comma_separated
 
 
 def shown(**options: Any) -> Any:
-    data = {
+    data: dict[str, list[Any]] = {
         "name": ["a,b", 'say "c"', "last"],
         "number": [1 / 3, math.inf, 1e-20],
         "count": [1, None, 2**60],
@@ -51,7 +51,7 @@ def test_a_csv_has_every_entry_of_the_table() -> None:
 
 def test_numbers_of_a_csv_are_read_back_to_the_bit() -> None:
     values = np.random.default_rng(0).standard_normal(50) * 10.0 ** np.arange(-25, 25)
-    one = table({"row": range(50), "value": values}, name="a-table", caption="Numbers.")
+    one = table({"row": range(50), "value": values.tolist()}, name="a-table", caption="Numbers.")
     rows = list(csv.DictReader(io.StringIO(comma_separated(one.with_all_digits()[ROWS]).decode())))
     assert [float(row["value"]) for row in rows] == values.tolist()
 

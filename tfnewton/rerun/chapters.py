@@ -43,8 +43,9 @@ class Chapter:
     @property
     def parameters(self) -> type[Parameters]:
         """The class that checks its parameters."""
-        named = {of.chapter(): of for of in map(vars(classes).get, classes.__all__) if _is_class(of)}
-        return named[self.name]
+        candidates = [vars(classes)[name] for name in classes.__all__ if name != "Parameters"]
+        found: type[Parameters] = next(of for of in candidates if _is_of(of, self.name))
+        return found
 
     @property
     def ask(self) -> str:
@@ -151,8 +152,8 @@ def told(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {write(value)}" for name, value in values.items()) or "the defaults"
 
 
-def _is_class(thing: object) -> bool:
-    return isinstance(thing, type) and issubclass(thing, Parameters) and thing is not Parameters
+def _is_of(thing: object, name: str) -> bool:
+    return isinstance(thing, type) and issubclass(thing, Parameters) and thing.chapter() == name
 
 
 def _load(path: Path) -> Chapter:

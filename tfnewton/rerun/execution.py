@@ -179,7 +179,7 @@ def _manager() -> Any:
     from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
     from jupyter_client.manager import AsyncKernelManager
 
-    class ThisInterpreter(KernelSpecManager):  # type: ignore[misc]
+    class ThisInterpreter(KernelSpecManager):
         def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
             return KernelSpec(**get_kernel_dict())
 

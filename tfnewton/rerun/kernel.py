@@ -17,11 +17,10 @@ def prepare() -> None:
 
     matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
     matplotlib.rcParams["svg.hashsalt"] = "tfnewton"  # the same file for the same figure
-    set_matplotlib_formats("png", "svg", metadata={"Date": None})
-    shell = get_ipython()
-    assert shell is not None
-    formatter = shell.display_formatter.mimebundle_formatter
-    formatter.for_type_by_name("tfnewton.figures.tables", "Table", _with_all_digits)
+    formats: Any = set_matplotlib_formats
+    formats("png", "svg", metadata={"Date": None})
+    shell: Any = get_ipython()
+    shell.display_formatter.mimebundle_formatter.for_type_by_name("tfnewton.figures.tables", "Table", _with_all_digits)
 
 
 def _with_all_digits(table: Any) -> dict[str, Any]:
