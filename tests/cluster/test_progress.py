@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 
 import pytest
 
-from tfnewton.cluster import progress, task
+from tfnewton.cluster import task
 from tfnewton.cluster.progress import Ledger, Progress, agreed, duration, shown
 from tfnewton.cluster.task import Failure, note, stopping
 
@@ -28,7 +29,7 @@ def test_durations_are_said_shortly(seconds: float, words: str) -> None:
 def test_the_ledger_counts_and_reckons_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Costs weigh the tasks; what is half done counts half."""
     now = 100.0
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     seen: list[Progress] = []
     ledger = Ledger(["a", "b", "c"], seen.append, {"a": 6.0, "b": 2.0, "c": 2.0})
     ledger.note("a", "step 1", 0.5)
@@ -39,7 +40,8 @@ def test_the_ledger_counts_and_reckons_the_time_left(monkeypatch: pytest.MonkeyP
     now = 108.0
     ledger.note("b", "", None)
     ledger.end("a", Failure("ValueError", "no"))
-    assert seen[-1] == Progress(3, 1, 1, {"b": ("", None)}, 8.0, pytest.approx(8.0 * 4 / 6))
+    assert seen[-1][:-1] == (3, 1, 1, {"b": ("", None)}, 8.0)
+    assert seen[-1].left == pytest.approx(8.0 * 4 / 6)
     ledger.note("a", "late", 0.9)  # what it told comes after its outcome
     assert "a" not in seen[-1].running
     ledger.leave("b")
@@ -61,7 +63,7 @@ def test_progress_in_words() -> None:
 
 def test_plain_lines_come_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     with shown("sweep") as display:
         for now in (10.0, 31.0, 50.0, 62.0):
             display(Progress(4, 1, 0, {"a": ("", None)}, now, 60.0))
@@ -112,7 +114,7 @@ def test_without_a_terminal_it_goes_on(
 
 def test_notes_are_passed_on_twice_a_second_and_end_with_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
     now, told = 0.0, []
-    monkeypatch.setattr(task.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
 
     def work() -> str:
         nonlocal now
@@ -143,6 +145,7 @@ def test_a_task_is_asked_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert task.carry_out(work, (), "batch", lambda *_: None) == task.Stopped()
     assert task.listening("batch") == 0
+    assert task.carry_out(_interrupted, (), "batch", lambda *_: None) == task.Stopped()  # and does not begin
 
 
 def _interrupted() -> None:
