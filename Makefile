@@ -49,6 +49,7 @@ bench: .venv/book
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.rerun
+	$(BIN)/python -m benchmarks.sweeps
 
 clean:
 	rm -rf _build build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -37,7 +37,7 @@ NOTEBOOK_TOOLS = {
     "sphinx",
 }
 EXTRAS = NOTEBOOK_TOOLS | {"matplotlib", "scipy", "sklearn", "flint", "pandas", "dask", "distributed"}
-DISTRIBUTION = "tfnewton.cluster.distribution"  # needs dask, and is loaded by who needs both
+DASK = {"tfnewton.cluster.clients", "tfnewton.cluster.distribution"}  # need it, and are loaded by who needs both
 
 
 def role(module: str) -> str:
@@ -146,9 +146,7 @@ def imported() -> dict[str, Any]:
         "transformer": ["tfnewton.model.transformer"],
         "constructions": modules("constructions"),
         "core": modules(*GROUND, "model", "approximation", "algorithms"),
-        "rest": [
-            name for name in modules("theory", "learning", "campaign", "cluster", "rerun") if name != DISTRIBUTION
-        ],
+        "rest": [name for name in modules("theory", "learning", "campaign", "cluster", "rerun") if name not in DASK],
     }
     return dict(json.loads(run(IMPORT_STEP_BY_STEP, json.dumps(plan))))
 

@@ -202,27 +202,42 @@ def processes_with_files_in(folder: Path) -> list[str]:
     return held
 
 
+LONG_RUNS = """
+import sys
+from pathlib import Path
+from tests.helpers.tiny_run import config
+from tfnewton.campaign.recipes import Run
+from tfnewton.campaign.workers import run_all
+
+runs = [Run(f"run-{seed}", config(1_000_000, seed=seed, evaluate_every=1_000_000)) for seed in range(3)]
+try:
+    run_all(runs, Path(sys.argv[1]), 2)
+except KeyboardInterrupt:
+    raise SystemExit(130)
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.long)])
 def test_workers_end_with_the_command_however_it_ends(how: signal.Signals, tmp_path: Path) -> None:
-    """Interrupted, runs are saved at the step that they had reached, between two evaluations."""
-    options = ["--workers", "2", "--runs", str(tmp_path)]
+    """Interrupted, runs are saved at the step that they had reached, though an evaluation is far."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tfnewton", "train", "lsa-depth", *options],
+        [sys.executable, "-c", LONG_RUNS, str(tmp_path)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    while len(list(tmp_path.glob("default/*/last.safetensors"))) < 2:
+    while len(list(tmp_path.glob("*/last.safetensors"))) < 2:
         assert process.poll() is None
         time.sleep(0.1)
-    time.sleep(0.5)
+    time.sleep(1.0)
     if how is signal.SIGINT:
         os.killpg(process.pid, how)
-        assert process.wait(60) == 130
-        steps = [read_checkpoint(path).state["step"] for path in tmp_path.glob("default/*/last.safetensors")]
-        assert any(step % 250 for step in steps)
+        assert process.wait(100) == 130
+        steps = [read_checkpoint(path).state["step"] for path in tmp_path.glob("*/last.safetensors")]
+        assert len(steps) == 2
+        assert all(steps)  # there is no evaluation after the first step
     else:
         process.kill()
         process.wait()

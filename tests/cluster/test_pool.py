@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ import tfnewton
 from tests.helpers import jobs
 from tests.helpers.dask_processes import a_scheduler, free_port
 from tfnewton.cluster import versions as version_module
+from tfnewton.cluster.interrupts import interrupts
 from tfnewton.cluster.pool import Pool, connect, scheduler_address
 from tfnewton.cluster.progress import Progress
 from tfnewton.cluster.task import Failure
@@ -132,16 +132,40 @@ def test_the_hash_is_of_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(hashes) == 3
 
 
-def test_a_termination_is_an_interrupt() -> None:
-    assert threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGTERM)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_termination_is_an_interrupt(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
+    default = signal.getsignal(number)
     try:
         with pytest.raises(KeyboardInterrupt), connect():
+            os.kill(os.getpid(), number)
+        assert signal.getsignal(number) is default
+        with interrupts() as signals:
+            with signals.held():
+                os.kill(os.getpid(), number)
+                reached = True
+            with pytest.raises(KeyboardInterrupt):
+                signals.check()
+            signals.check()
+            with signals.held():
+                os.kill(os.getpid(), number)
+                with pytest.raises(KeyboardInterrupt):  # who asks twice does not wait
+                    os.kill(os.getpid(), number)
+        assert reached
+    finally:
+        signal.signal(number, before)
+
+
+def test_a_signal_that_somebody_else_handles_is_theirs() -> None:
+    received: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    try:
+        with connect():
             os.kill(os.getpid(), signal.SIGTERM)
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     finally:
         signal.signal(signal.SIGTERM, before)
+    assert received == [signal.SIGTERM]
 
 
 # processes of this machine
@@ -208,6 +232,7 @@ from pathlib import Path
 import tfnewton
 from tests.helpers import jobs
 from tests.helpers.dask_processes import a_scheduler, free_port
+from tfnewton.cluster.interrupts import interrupts
 from tfnewton.cluster.pool import connect
 
 if __name__ == "__main__":
@@ -222,7 +247,9 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["as a terminal does", signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "how", ["as a terminal does", pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL]
+)
 def test_no_process_is_left_however_it_ends(how: str | signal.Signals, tmp_path: Path) -> None:
     """Ctrl-C reaches the whole group; asked to stop, tasks save; and a killed parent takes its workers with it."""
     script = tmp_path / "script.py"

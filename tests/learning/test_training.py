@@ -63,15 +63,15 @@ def test_training_lowers_the_loss_and_leaves_a_complete_folder(tmp_path: Path) -
 
 
 def test_the_best_is_kept_though_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    advance = training._Trainer.advance
+    advance = training.Trainer.advance
 
-    def spoil(self: training._Trainer) -> float:
+    def spoil(self: training.Trainer) -> float:
         if self.step == 25:
             with torch.no_grad():
                 self.model.get_parameter("qkv").mul_(30.0)
         return advance(self)
 
-    monkeypatch.setattr(training._Trainer, "advance", spoil)
+    monkeypatch.setattr(training.Trainer, "advance", spoil)
     result = train(config(40), tmp_path)
     means = {int(row["step"]): float(row["validation_mean"]) for row in history(tmp_path)}
     step = min(means, key=means.__getitem__)
@@ -307,7 +307,7 @@ def test_batches_that_overflow_are_computed_in_double(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize(("clip", "finite"), [(1.0, True), (None, False)])
 def test_a_gradient_that_float32_cannot_hold_is_none(tmp_path: Path, clip: float | None, finite: bool) -> None:
-    trainer = training._Trainer(config(clip=clip), RunFolder(tmp_path), "cpu")
+    trainer = training.Trainer(config(clip=clip), RunFolder(tmp_path), "cpu")
     with torch.no_grad():
         trainer.model.get_parameter("read_out").fill_(1e25)
     prompts = trainer.config.task.sample(generator(0, "x"), 8)
@@ -323,9 +323,9 @@ def test_a_gradient_that_float32_cannot_hold_is_none(tmp_path: Path, clip: float
 def test_divergence_goes_back_to_the_best_with_half_the_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And never to prompts that were seen before: the stream of data goes on where the divergence ended."""
     diverged, seen = False, []
-    advance, gradient = training._Trainer.advance, training._Trainer._gradient
+    advance, gradient = training.Trainer.advance, training.Trainer._gradient
 
-    def diverge(self: training._Trainer) -> float:
+    def diverge(self: training.Trainer) -> float:
         nonlocal diverged
         if self.step == 33 and not diverged:
             diverged = True
@@ -333,12 +333,12 @@ def test_divergence_goes_back_to_the_best_with_half_the_rate(tmp_path: Path, mon
                 self.model.get_parameter("qkv").fill_(float("nan"))
         return advance(self)
 
-    def watch(self: training._Trainer, prompts: Prompts) -> tuple[float, bool]:
+    def watch(self: training.Trainer, prompts: Prompts) -> tuple[float, bool]:
         seen.append(prompts.x)
         return gradient(self, prompts)
 
-    monkeypatch.setattr(training._Trainer, "advance", diverge)
-    monkeypatch.setattr(training._Trainer, "_gradient", watch)
+    monkeypatch.setattr(training.Trainer, "advance", diverge)
+    monkeypatch.setattr(training.Trainer, "_gradient", watch)
 
     def stop_after_going_back(step: int, loss: float, rate: float) -> None:
         if len(seen) == 53:
@@ -368,15 +368,15 @@ def test_only_failures_in_a_row_are_a_divergence(
     bad: int, restarts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nineteen, a step that succeeds, and nineteen again are none."""
-    calls, gradient = 0, training._Trainer._gradient
+    calls, gradient = 0, training.Trainer._gradient
 
-    def fail(self: training._Trainer, prompts: Prompts) -> tuple[float, bool]:
+    def fail(self: training.Trainer, prompts: Prompts) -> tuple[float, bool]:
         nonlocal calls
         calls += 1
         return gradient(self, prompts) if calls == bad + 1 or calls > 2 * bad + 1 else (float("nan"), False)
 
-    monkeypatch.setattr(training._Trainer, "_gradient", fail)
-    monkeypatch.setattr(training._Trainer, "_gradient_in_double", lambda self, prompts: (float("nan"), False))
+    monkeypatch.setattr(training.Trainer, "_gradient", fail)
+    monkeypatch.setattr(training.Trainer, "_gradient_in_double", lambda self, prompts: (float("nan"), False))
     result = train(config(), tmp_path)
     assert len(result["restarts"]) == restarts
     assert result["overflows"] == 2 * bad
@@ -384,7 +384,7 @@ def test_only_failures_in_a_row_are_a_divergence(
 
 def test_hopeless_divergence_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_gradient", "_gradient_in_double"):
-        monkeypatch.setattr(training._Trainer, name, lambda self, prompts: (float("inf"), False))
+        monkeypatch.setattr(training.Trainer, name, lambda self, prompts: (float("inf"), False))
     with pytest.raises(RuntimeError, match=r"diverged at step 20, after 10 restarts"):
         train(config(evaluate_every=30), tmp_path)
     assert state(tmp_path, "last")["restarts"] == [{"step": 20, "factor": 0.5**k} for k in range(1, 11)]

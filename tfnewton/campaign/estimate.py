@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
 from tfnewton.campaign.recipes import Run
 from tfnewton.cluster.progress import duration
 from tfnewton.learning.configuration import TrainingConfig
-from tfnewton.learning.devices import one_thread
-from tfnewton.learning.training import train
+from tfnewton.learning.devices import check_device, one_thread
+from tfnewton.learning.runs import RunFolder
+from tfnewton.learning.training import Trainer
 
 __all__ = ["announcement", "seconds_a_step", "seconds_to_train"]
 
 _WORTH_SAYING = 120.0  # seconds
-_STEPS = 6
+_TIMED = 3  # steps of each kind
 _FEW = 100  # steps of a run that is over sooner than it is timed
 
 
@@ -64,12 +63,18 @@ def seconds_to_train(runs: Sequence[Run], root: Path, device: str = "cpu") -> fl
 
 
 def seconds_a_step(config: TrainingConfig, device: str = "cpu") -> float:
-    """Return the median time of a training step of ``config``, from a few of them."""
-    short = config.model_copy(update={"steps": _STEPS, "evaluate_every": _STEPS, "validation": 1, "curriculum": None})
-    moments: list[float] = []
-    with TemporaryDirectory() as folder, one_thread():
-        train(short, folder, lambda *_: moments.append(time.perf_counter()), device)
-    return median(after - before for before, after in pairwise(moments))
+    """Return the median time of a training step of ``config``, from a few that nothing keeps."""
+    check_device(device)
+    times = []
+    with one_thread():
+        without = {"evaluate_every": config.steps + 1, "validation": 1}
+        trainer = Trainer(config.model_copy(update=without), RunFolder("unused"), device)
+        trainer.advance()
+        for _ in range(_TIMED):
+            start = time.perf_counter()
+            trainer.advance()
+            times.append(time.perf_counter() - start)
+    return median(times)
 
 
 def _steps_done(folder: Path) -> int:

@@ -13,12 +13,11 @@ pickles, of some megabytes at most; workers need no disk in common with this pro
 from __future__ import annotations
 
 import re
-import signal
-import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from tfnewton.cluster.interrupts import interrupts
 from tfnewton.cluster.progress import Key, Ledger, Watch
 from tfnewton.cluster.task import carry_out
 
@@ -101,29 +100,11 @@ def connect(workers: int = 1, scheduler: str | None = None) -> Iterator[Pool]:
         scheduler_address(scheduler)
         if workers != 1:
             raise ValueError(f"workers = {workers}: {scheduler} has workers of its own, so one of the two must go")
-    with _termination():
+    with interrupts() as signals:
         if scheduler is None and workers == 1:
             yield _Here()
             return
         from tfnewton.cluster.distribution import distributed_pool
 
-        with distributed_pool(workers if scheduler is None else scheduler) as pool:
+        with distributed_pool(workers if scheduler is None else scheduler, signals) as pool:
             yield pool
-
-
-@contextmanager
-def _termination() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGTERM, unless somebody handles it already."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)

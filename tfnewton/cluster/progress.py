@@ -37,7 +37,7 @@ class Progress(NamedTuple):
     total: int
     done: int
     failed: int
-    running: Mapping[Hashable, tuple[str, float | None]]
+    running: Mapping[Any, tuple[str, float | None]]
     seconds: float
     left: float | None
 

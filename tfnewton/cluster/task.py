@@ -74,6 +74,8 @@ def stopping() -> bool:
 
 def carry_out(function: Callable[..., Any], arguments: tuple[Any, ...], batch: str, tell: Tell) -> Any:
     """Return what ``function`` returns, or as a ``Failure`` what it raises; ``UnfitError`` passes."""
+    if batch in _stopped:
+        return Stopped()
     task = _here[threading.get_ident()] = _Task(batch, tell)
     try:
         return function(*arguments)

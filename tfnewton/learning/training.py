@@ -29,7 +29,7 @@ from tfnewton.learning.devices import bf16_pays, check_device
 from tfnewton.learning.runs import Checkpoint, RunFolder, stop_signals
 from tfnewton.learning.tasks import Prompts, generator
 
-__all__ = ["Report", "train"]
+__all__ = ["Report", "Trainer", "train"]
 
 _PATIENCE = 20  # steps in a row without a finite gradient
 _MAX_RESTARTS = 10
@@ -72,7 +72,7 @@ def train(
         else:
             run.check_empty()
             run.write("config.json", config.model_dump_json(indent=2))
-        trainer = _Trainer(config, run, device)
+        trainer = Trainer(config, run, device)
         trainer.prepare()
         with stop_signals() as stopped:
             while trainer.step < config.steps:
@@ -85,7 +85,7 @@ def train(
         return trainer.finish()
 
 
-class _Trainer:
+class Trainer:
     """The state of one run between two steps."""
 
     def __init__(self, config: TrainingConfig, run: RunFolder, device: str) -> None:
