@@ -44,7 +44,14 @@ class Interrupts:
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
-    """Take SIGINT and SIGTERM, where they do what they do by default; in the main thread only."""
+    """Take SIGINT and SIGTERM, where they do what they do by default; in the main thread only.
+
+    Inside another of its kind it is that one.
+    """
+    outer = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
+    if isinstance(outer, Interrupts):
+        yield outer
+        return
     handler, taken = Interrupts(), {}
     if threading.current_thread() is threading.main_thread():
         for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):

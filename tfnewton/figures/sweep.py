@@ -24,7 +24,7 @@ _LINES: tuple[dict[str, Any], ...] = tuple(
         ("#000000", "x", "--"),
     )
 )
-_WIDE = 30.0  # from the least to the largest: a logarithmic axis
+_WIDE = 9.0  # from the least to the largest: a logarithmic axis
 
 
 def headline(rows: Sequence[tuple[Mapping[str, Any], float]], names: Sequence[str], label: str) -> Figure:

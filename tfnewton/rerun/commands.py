@@ -11,7 +11,6 @@ import typer
 
 from tfnewton.rerun.endings import FAILED, INTERRUPTED, ending
 
-
 __all__ = ["app"]
 
 app = typer.Typer(

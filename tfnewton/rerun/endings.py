@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import typer
+
+from tfnewton.cluster.interrupts import interrupts
 
 __all__ = ["DONE", "FAILED", "INTERRUPTED", "REFUSED", "ending"]
 
@@ -19,7 +19,7 @@ DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 def ending(extras: str) -> Iterator[None]:
     """Turn refusals into their line and 2, failures into 1, Ctrl-C and SIGTERM into 130; name missing ``extras``."""
     try:
-        with _terminated_as_interrupted():
+        with interrupts():
             yield
     except typer.Exit:  # said already; it is a RuntimeError, as is the next
         raise
@@ -39,23 +39,3 @@ def _end(line: str, code: int) -> NoReturn:
     if line:
         typer.echo(line, err=True)
     raise typer.Exit(code)
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Have SIGTERM end a command as Ctrl-C does; outside the main thread no signal arrives."""
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt("terminated")
-
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    ):
-        yield
-        return
-    signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)

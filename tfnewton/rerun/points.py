@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, get_origin
 
 from tfnewton.rerun.chapters import Chapter
 from tfnewton.rerun.grid import read_grid
-from tfnewton.rerun.legality import RefusedError, parse, unreadable
+from tfnewton.rerun.legality import RefusedError, unreadable
 from tfnewton.rerun.values import read, write
 
-__all__ = ["Points", "read_points"]
+__all__ = ["Points", "read_points", "words"]
 
 _TOLD = 6  # faults
 
@@ -52,34 +53,46 @@ def read_points(
     Raises:
         ValueError: texts that cannot be read, or points that are not legal, all faults in one message.
     """
-    fields = chapter.parameters.model_fields
+    fields, faults = chapter.parameters.model_fields, dict[str, None]()
+    fixed: dict[str, Any] = {}
+    for name, text in given:
+        if name in fixed:
+            faults[f"{name} = {text}: is given twice"] = None
+        try:
+            fixed[name] = _read(chapter, name, text) if name in fields else text
+        except ValueError as error:
+            faults[str(error)] = None
     lists = {name for name, of in fields.items() if get_origin(of.annotation) is list}
-    found = read_grid(grid, {name: _reader(chapter, name) for name in fields}, lists, zipped)
-    twice = [name for name, _ in given if name in found.axes]
-    if twice:
-        raise ValueError(f"{twice[0]}: is swept with -g and set with -p, so one of the two must go")
-    base = chapter.read([], preset) | found.points[0]
-    base |= parse(chapter.parameters, given, base, chapter.ask)
-    points, faults = [], dict[str, None]()
+    try:
+        found = read_grid(grid, {name: partial(_read, chapter, name) for name in fields}, lists, zipped)
+    except ValueError as error:
+        raise _refused(chapter, [*faults, *str(error).splitlines()]) from None
+    faults |= {
+        f"{name}: is swept with -g and set with -p, so one of the two must go": None
+        for name in fixed
+        if name in found.axes
+    }
+    base, points = chapter.read([], preset) | fixed, []
     for point in found.points:
         try:
             points.append(chapter.settle(base | point))
         except RefusedError as error:
             faults |= dict.fromkeys(str(error).splitlines()[:-1])
     if faults:
-        more = [f"and {len(faults) - _TOLD} more"] if len(faults) > _TOLD else []
-        raise RefusedError("\n".join([*list(faults)[:_TOLD], *more, f"{chapter.ask} lists what may be set"]))
+        raise _refused(chapter, list(faults))
     return Points(found.axes, points, str(found))
 
 
-def _reader(chapter: Chapter, name: str) -> Any:
-    def value(text: str) -> Any:
-        try:
-            return read(text, chapter.parameters.model_fields[name].annotation)
-        except ValueError:
-            raise ValueError(unreadable(name, text, chapter.parameters)) from None
+def _read(chapter: Chapter, name: str, text: str) -> Any:
+    try:
+        return read(text, chapter.parameters.model_fields[name].annotation)
+    except ValueError:
+        raise ValueError(unreadable(name, text, chapter.parameters)) from None
 
-    return value
+
+def _refused(chapter: Chapter, faults: Sequence[str]) -> RefusedError:
+    more = [f"and {len(faults) - _TOLD} more"] if len(faults) > _TOLD else []
+    return RefusedError("\n".join([*faults[:_TOLD], *more, f"{chapter.ask} lists what may be set"]))
 
 
 def words(axes: Mapping[str, Any]) -> str:
