@@ -109,26 +109,8 @@ def _with_parameters(chapter: Chapter, changed: Mapping[str, Any]) -> Any:
 
 def _carry_out(notebook: Any, progress: Progress, watch: Watch, here: Path) -> None:
     """Execute the notebook in place, in a thread, so that an interrupt finds this one and ends the kernel."""
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError, DeadKernelError
-
-    def enter(cell: Any, cell_index: int) -> None:
-        if cell.cell_type == "code":
-            progress.enter(cell_index)
-            watch(progress)
-
     manager = _manager()
-    client = NotebookClient(
-        notebook,
-        km=manager,
-        timeout=None,
-        record_timing=False,
-        coalesce_streams=True,
-        ipython_hist_file=":memory:",
-        extra_arguments=["--log-level=ERROR", f"--IPKernelApp.exec_lines={kernel.CALL}"],
-        on_cell_start=enter,
-        on_cell_executed=lambda **_: progress.leave(),
-    )
+    client = _client(notebook, manager, progress, watch)
     failures: list[BaseException] = []
 
     def work() -> None:
@@ -146,11 +128,39 @@ def _carry_out(notebook: Any, progress: Progress, watch: Watch, here: Path) -> N
         _end(manager)
         raise KeyboardInterrupt(f"interrupted under {progress.heading!r}") from interrupt
     for failure in failures:
-        if isinstance(failure, CellExecutionError):
-            raise CellError(f"{failure.ename}: {failure.evalue}", progress.heading) from None
-        if isinstance(failure, DeadKernelError):
-            raise CellError("the process that ran the cell ended, perhaps for want of memory", progress.heading)
-        raise failure
+        raise _told(failure, progress.heading)
+
+
+def _client(notebook: Any, manager: Any, progress: Progress, watch: Watch) -> Any:
+    from nbclient import NotebookClient
+
+    def enter(cell: Any, cell_index: int) -> None:
+        if cell.cell_type == "code":
+            progress.enter(cell_index)
+            watch(progress)
+
+    return NotebookClient(
+        notebook,
+        km=manager,
+        timeout=None,
+        record_timing=False,
+        coalesce_streams=True,
+        ipython_hist_file=":memory:",
+        extra_arguments=["--log-level=ERROR", f"--IPKernelApp.exec_lines={kernel.CALL}"],
+        on_cell_start=enter,
+        on_cell_executed=lambda **_: progress.leave(),
+    )
+
+
+def _told(failure: BaseException, heading: str) -> BaseException:
+    """Return the failure of a notebook's client as that of the cell under ``heading``."""
+    from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+    if isinstance(failure, CellExecutionError):
+        return CellError(f"{failure.ename}: {failure.evalue}", heading)
+    if isinstance(failure, DeadKernelError):
+        return CellError("the process that ran the cell ended, perhaps for want of memory", heading)
+    return failure
 
 
 def _manager() -> Any:
