@@ -140,10 +140,12 @@ def test_a_cell_that_fails_is_named_by_its_heading(source: str, message: str) ->
 
 
 @slow
-def test_a_chapter_without_its_headline_quantity_is_told() -> None:
+def test_a_headline_quantity_that_is_not_shown_is_none() -> None:
+    """As the errors of chapter 3, where all are below what roundoff may do."""
     chapter = small_chapter("1")
-    with pytest.raises(RuntimeError, match="03_matrix_inversion shows no table 'inverse-residuals-table'"):
-        execute(chapter, chapter.defaults())
+    record = json.loads(execute(chapter, chapter.defaults())["run.json"])
+    assert record["headline"]["value"] is None
+    assert record["tables"] == []
 
 
 WATCHED = """

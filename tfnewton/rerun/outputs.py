@@ -26,15 +26,8 @@ def collect(
     started: datetime,
     seconds: Sequence[tuple[str, float]],
 ) -> dict[str, bytes]:
-    """Return the files of a run by name: the notebook, ``figures/``, ``tables/`` and ``run.json``.
-
-    Raises:
-        RuntimeError: the chapter has not shown the table of its headline quantity.
-    """
+    """Return the files of a run by name: the notebook, ``figures/``, ``tables/`` and ``run.json``."""
     tables = dict(_tables(notebook))
-    if chapter.entry.headline.table not in tables:
-        wanted = chapter.entry.headline.table
-        raise RuntimeError(f"{chapter.file} shows no table {wanted!r}, from which its headline quantity comes")
     files = {f"tables/{name}.csv": comma_separated(table) for name, table in tables.items()}
     figures = []
     for name, described, data in _figures(notebook):
@@ -59,8 +52,12 @@ def collect(
 
 
 def _parameters(chapter: Chapter, values: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was run, and the number that stands for it."""
+    """Return what was run, and the number that stands for it, None where the chapter shows none."""
     headline = chapter.entry.headline
+    try:
+        value = headline.value(tables[headline.table], values)
+    except (KeyError, ValueError):
+        value = None
     return {
         "chapter": chapter.file,
         "title": chapter.title,
@@ -70,7 +67,7 @@ def _parameters(chapter: Chapter, values: Mapping[str, Any], tables: Mapping[str
             "table": headline.table,
             "column": headline.column,
             "label": headline.label,
-            "value": headline.value(tables[headline.table], values),
+            "value": value,
         },
         "seeds": {name: value for name, value in values.items() if "seed" in name},
     }
