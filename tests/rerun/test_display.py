@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import time
+from pathlib import Path
 
 import pytest
 
@@ -16,13 +18,16 @@ class Terminal(io.StringIO):
         return True
 
 
-def follow(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO) -> str:
-    progress = Progress(small_chapter("1", "2").notebook)
+def follow(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO, word: Path | None = None) -> str:
+    progress = Progress(small_chapter("1", "2").notebook, word)
     monkeypatch.setattr("sys.stderr", stderr)
     with display.on_stderr("A chapter") as watch:
         for cell in progress.cells:
             progress.enter(cell)
             watch(progress)
+            if word is not None:
+                word.write_text(f"step {cell}")
+                time.sleep(0.25)
             progress.leave()
     return stderr.getvalue()
 
@@ -36,12 +41,13 @@ def test_plain_lines_name_each_heading_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_terminal_has_a_line_that_moves_and_is_gone_at_the_end(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
-    text = follow(monkeypatch, Terminal())
+    text = follow(monkeypatch, Terminal(), tmp_path / "word")
     assert "Part 2" in text
     assert "3/4" in text
+    assert "step 6" in text, "what the cell says of itself"
     assert "\x1b[" in text, "written over"
     assert capsys.readouterr().out == "", "stdout is for results"

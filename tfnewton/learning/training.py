@@ -24,6 +24,7 @@ import torch
 from torch import nn
 
 from tfnewton.learning.configuration import Model, TrainingConfig, build, check_same, read_config
+from tfnewton.learning.progress import leave_word
 from tfnewton.learning.runs import Checkpoint, RunFolder, stop_signals
 from tfnewton.learning.tasks import Prompts, generator
 
@@ -44,7 +45,7 @@ class Report(Protocol):
 
 
 def train(
-    config: TrainingConfig, folder: str | Path, report: Report | None = None, device: str = "cpu"
+    config: TrainingConfig, folder: str | Path, report: Report = leave_word, device: str = "cpu"
 ) -> dict[str, Any]:
     """Train, or go on training, in ``folder`` until ``config.steps``; return the state of the best checkpoint.
 
@@ -74,8 +75,7 @@ def train(
                     trainer.save("last")
                     raise KeyboardInterrupt(f"stopped at step {trainer.step}; saved in {run.path}")
                 loss = trainer.advance()
-                if report is not None:
-                    report(trainer.step, loss, trainer.rate())
+                report(trainer.step, loss, trainer.rate())
         return trainer.finish()
 
 
