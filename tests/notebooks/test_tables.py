@@ -47,7 +47,7 @@ def same(shown: str, value: Any) -> bool:
     if isinstance(value, str):
         return shown == value or (value, shown) in (("INF", "inf"), ("-INF", "-inf"))
     if shown.startswith("<"):
-        return value == 0
+        return float(value) == 0.0
     return re.fullmatch(r"-?[\d.]+(e[+-]\d+)?", shown) is not None and float(shown) == value
 
 

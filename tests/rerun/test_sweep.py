@@ -24,7 +24,6 @@ from tfnewton.rerun.points import Points, read_points
 from tfnewton.rerun.sweep import Outcome, earlier, place, sweep
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of the kernel's client, not ours
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
@@ -44,6 +43,7 @@ def folders(root: Path) -> list[str]:
     return sorted(path.name for path in (root / "points").iterdir())
 
 
+@pytest.mark.slow
 def test_a_point_that_fails_stops_no_other_and_what_is_there_is_found_again(tmp_path: Path) -> None:
     points = read_points(CHAPTER, ["kappa=2,3,4"])
     outcomes = {of.values["kappa"]: of for of in sweep(CHAPTER, points.points, tmp_path)}
@@ -66,6 +66,7 @@ def address() -> Iterator[str]:
         yield found
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_no_point_and_doubles_none(tmp_path: Path, address: str) -> None:
     """Its results come over the wire: nothing but this process writes below the sweep's folder."""
     points = read_points(SLOW, ["kappa=2:7"])
@@ -86,6 +87,7 @@ def test_a_worker_that_is_killed_costs_no_point_and_doubles_none(tmp_path: Path,
     assert folders(tmp_path) == [f"kappa={kappa}" for kappa in range(2, 8)]
 
 
+@pytest.mark.long
 def test_an_interrupted_sweep_leaves_whole_runs_and_goes_on(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tfnewton", "sweep", "1", "-g", "n=5:8", "--workers", "2"]
     root = Path(__file__).parents[2]

@@ -26,6 +26,7 @@ from torch import nn
 
 from tfnewton.learning.configuration import Model, TrainingConfig, build, check_same, read_config
 from tfnewton.learning.devices import bf16_pays, check_device
+from tfnewton.learning.progress import leave_word
 from tfnewton.learning.runs import Checkpoint, RunFolder, stop_signals
 from tfnewton.learning.tasks import Prompts, generator
 
@@ -48,7 +49,7 @@ class Report(Protocol):
 def train(
     config: TrainingConfig,
     folder: str | Path,
-    report: Report | None = None,
+    report: Report = leave_word,
     device: str = "cpu",
     stop: Callable[[], bool] | None = None,
 ) -> dict[str, Any]:
@@ -80,8 +81,7 @@ def train(
                     trainer.save("last")
                     raise KeyboardInterrupt(f"stopped at step {trainer.step}; saved in {run.path}")
                 loss = trainer.advance()
-                if report is not None:
-                    report(trainer.step, loss, trainer.rate())
+                report(trainer.step, loss, trainer.rate())
         return trainer.finish()
 
 

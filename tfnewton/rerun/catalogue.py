@@ -153,7 +153,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "logistic_construction": Entry(
         "a transformer whose layers make one damped Newton step, with an error that is asked for",
-        Headline("logistic-inversion-table", "measured", "error of the step"),
+        Headline("logistic-inversion-table", "measured", "error of the step", row="inversion_steps"),
         30,
         {
             "coarse": {"error": 0.1, "inversion_steps": 4},
@@ -164,7 +164,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "main_theorem": Entry(
         "how many layers and units take logistic regression to a given error",
-        Headline("main-steps-table", "distance r", "distance to the minimiser after the last step"),
+        Headline("main-steps-table", "distance r", "distance to the minimiser at the last step shown"),
         30,
         {
             "breast-cancer": {"dataset": "breast_cancer", "d": 4, "n": 60, "error": 0.01, "steps": 8},
@@ -218,7 +218,9 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "conditioning_and_noise": Entry(
         "trained models and their rivals by condition number and noise, the figures of appendix D",
-        Headline("conditioning-losses", "Newton order 2", "loss of Newton's order two over predicting zero"),
+        Headline(
+            "conditioning-losses", "Newton order 2", "loss of Newton's order two over predicting zero, at the last κ"
+        ),
         60,
         {
             "quiet": {"noises": [0.0]},

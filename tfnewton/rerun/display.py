@@ -35,18 +35,25 @@ def _plain_lines() -> Watch:
 
 @contextmanager
 def _line_that_moves(title: str) -> Iterator[Watch]:
-    """Show cells done, the heading of the one that runs, and the time, which goes on inside a long cell."""
+    """Show cells done, the heading of the one that runs, the time, and inside a long cell how far that is."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
+    from rich.text import Text
+
+    followed: list[Progress] = []
+
+    class Inside(TextColumn):
+        def render(self, task: Any) -> Text:  # some ten times a second
+            return Text(followed[0].inside() if followed else "", style="dim")
 
     columns: list[Any] = [SpinnerColumn(), MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn()]
-    with Bar(
-        *columns, TextColumn("{task.description}", markup=False), console=Console(stderr=True), transient=True
-    ) as bar:
+    columns += [TextColumn("{task.description}", markup=False), Inside("")]
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)
 
         def watch(progress: Progress) -> None:
+            followed[:] = [progress]
             bar.update(task, total=progress.of, completed=progress.number - 1, description=progress.heading)
 
         yield watch

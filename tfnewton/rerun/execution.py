@@ -17,9 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import Any
 
 import tfnewton
+from tfnewton.learning.progress import PLACE
 from tfnewton.rerun import kernel, outputs
 from tfnewton.rerun.chapters import Chapter, text
 
@@ -42,9 +43,13 @@ class CellError(RuntimeError):
 
 
 class Progress:
-    """What a run is doing: the cell that is being carried out, its heading, and the seconds of those before."""
+    """What a run is doing: the cell that is being carried out, its heading, and the seconds of those before.
 
-    def __init__(self, notebook: Mapping[str, Any]) -> None:
+    ``word`` is a file into which a long cell may write how far it is.
+    """
+
+    def __init__(self, notebook: Mapping[str, Any], word: Path | None = None) -> None:
+        self.word = word
         self.headings = headings(notebook)
         self.cells = [number for number, cell in enumerate(notebook["cells"]) if cell["cell_type"] == "code"]
         self.number = 0  # of the code cell, from 1
@@ -57,8 +62,17 @@ class Progress:
         """How many code cells there are."""
         return len(self.cells)
 
+    def inside(self) -> str:
+        """Return how far the cell is, in its own words, or nothing."""
+        try:
+            return self.word.read_text(encoding="utf-8") if self.word is not None else ""
+        except (OSError, UnicodeDecodeError):
+            return ""
+
     def enter(self, index: int) -> None:
         """Note that the cell ``index`` of the notebook starts."""
+        if self.word is not None:
+            self.word.unlink(missing_ok=True)
         self.number, self.heading = self.cells.index(index) + 1, self.headings[index]
         self._since = time.monotonic()
 
@@ -93,10 +107,12 @@ def execute(chapter: Chapter, values: Mapping[str, Any], watch: Watch | None = N
     """
     values = chapter.settle(values)
     notebook = _with_parameters(chapter, chapter.changed(values))
-    progress = Progress(notebook)
     started = datetime.now(UTC)
-    with TemporaryDirectory(prefix="tfnewton-", ignore_cleanup_errors=True) as here:
-        _carry_out(notebook, progress, watch or (lambda _: None), Path(here))
+    with TemporaryDirectory(prefix="tfnewton-", ignore_cleanup_errors=True) as temporary:
+        here = Path(temporary) / "here"  # where the chapter's process is; nothing that it leaves is kept
+        here.mkdir()
+        progress = Progress(notebook, Path(temporary) / "progress")
+        _carry_out(notebook, progress, watch or (lambda _: None), here)
     return outputs.collect(chapter, values, notebook, started, progress.seconds)
 
 
@@ -121,7 +137,7 @@ def _carry_out(notebook: Any, progress: Progress, watch: Watch, here: Path) -> N
 
     def work() -> None:
         try:
-            asyncio.run(client.async_execute(cwd=str(here), env=_environment(), cleanup_kc=True))
+            asyncio.run(client.async_execute(cwd=str(here), env=_environment(progress), cleanup_kc=True))
         except BaseException as failure:  # raised again below, in the thread that waits
             failures.append(failure)
 
@@ -138,7 +154,7 @@ def _carry_out(notebook: Any, progress: Progress, watch: Watch, here: Path) -> N
             raise KeyboardInterrupt(f"interrupted under {progress.heading!r}") from end
         raise
     for failure in failures:
-        _raise(failure, progress.heading)
+        raise _told(failure, progress.heading)
 
 
 def _client(notebook: Any, manager: Any, progress: Progress, news: SimpleQueue[Progress]) -> Any:
@@ -163,14 +179,15 @@ def _client(notebook: Any, manager: Any, progress: Progress, news: SimpleQueue[P
     )
 
 
-def _raise(failure: BaseException, heading: str) -> NoReturn:
+def _told(failure: BaseException, heading: str) -> BaseException:
+    """Return the failure of a notebook's client as that of the cell under ``heading``."""
     from nbclient.exceptions import CellExecutionError, DeadKernelError
 
     if isinstance(failure, CellExecutionError):
-        raise CellError(f"{failure.ename}: {failure.evalue}", heading) from None
+        return CellError(f"{failure.ename}: {failure.evalue}", heading)
     if isinstance(failure, DeadKernelError):
-        raise CellError("the process that ran the cell ended, perhaps for want of memory", heading)
-    raise failure
+        return CellError("the process that ran the cell ended, perhaps for want of memory", heading)
+    return failure
 
 
 def _manager() -> Any:
@@ -186,10 +203,11 @@ def _manager() -> Any:
     return AsyncKernelManager(kernel_name="python3", kernel_spec_manager=ThisInterpreter())
 
 
-def _environment() -> dict[str, str]:
+def _environment(progress: Progress) -> dict[str, str]:
     """Return the environment of the kernel, in which this package is the one that is found."""
     paths = [str(Path(tfnewton.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    own = {"PYTHONPATH": os.pathsep.join(paths), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    return {**os.environ, **own, PLACE: str(progress.word)}
 
 
 def _end(manager: Any) -> None:

@@ -26,15 +26,8 @@ def collect(
     started: datetime,
     seconds: Sequence[tuple[str, float]],
 ) -> dict[str, bytes]:
-    """Return the files of a run by name: the notebook, ``figures/``, ``tables/`` and ``run.json``.
-
-    Raises:
-        RuntimeError: the chapter has not shown the table of its headline quantity.
-    """
+    """Return the files of a run by name: the notebook, ``figures/``, ``tables/`` and ``run.json``."""
     tables = dict(_tables(notebook))
-    headline = chapter.entry.headline
-    if headline.table not in tables:
-        raise RuntimeError(f"{chapter.file} shows no table {headline.table!r}, from which its headline quantity comes")
     files = {f"tables/{name}.csv": comma_separated(table) for name, table in tables.items()}
     figures = []
     for name, described, data in _figures(notebook):
@@ -43,17 +36,7 @@ def collect(
         files[f"figures/{name}.svg"] = "".join(data["image/svg+xml"]).encode()
     files[f"{chapter.file}.ipynb"] = _written(notebook)
     record = {
-        "chapter": chapter.file,
-        "title": chapter.title,
-        "parameters": dict(values),
-        "changed": list(chapter.changed(values)),
-        "headline": {
-            "table": headline.table,
-            "column": headline.column,
-            "label": headline.label,
-            "value": headline.value(tables[headline.table], values),
-        },
-        "seeds": {name: value for name, value in values.items() if "seed" in name},
+        **_parameters(chapter, values, tables),
         "started": started.isoformat(timespec="seconds"),
         "seconds": round((datetime.now(UTC) - started).total_seconds(), 3),
         "cells": [{"heading": heading, "seconds": of} for heading, of in seconds],
@@ -66,6 +49,28 @@ def collect(
         "figures": figures,
     }
     return files | {"run.json": (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode()}
+
+
+def _parameters(chapter: Chapter, values: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was run, and the number that stands for it, None where the chapter shows none."""
+    headline = chapter.entry.headline
+    try:
+        value = headline.value(tables[headline.table], values)
+    except (KeyError, ValueError):
+        value = None
+    return {
+        "chapter": chapter.file,
+        "title": chapter.title,
+        "parameters": dict(values),
+        "changed": list(chapter.changed(values)),
+        "headline": {
+            "table": headline.table,
+            "column": headline.column,
+            "label": headline.label,
+            "value": value,
+        },
+        "seeds": {name: value for name, value in values.items() if "seed" in name},
+    }
 
 
 def comma_separated(table: Mapping[str, Any]) -> bytes:

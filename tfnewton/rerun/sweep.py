@@ -100,7 +100,9 @@ def _run(chapter: Chapter, values: dict[str, Any]) -> dict[str, bytes]:
     """On a worker: run one point."""
 
     def tell(progress: Progress) -> None:
-        note(f"cell {progress.number} of {progress.of}: {progress.heading}", (progress.number - 1) / progress.of)
+        inside = progress.inside()
+        words = f"cell {progress.number} of {progress.of}: {progress.heading}{f', {inside}' if inside else ''}"
+        note(words, max(0, progress.number - 1) / progress.of)
         if stopping():
             raise KeyboardInterrupt
 
