@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from distributed import Client, LocalCluster, Security, rpc
+from distributed.core import Status
 
 from tfnewton.cluster import task
 
@@ -33,8 +34,11 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def local_client(workers: int) -> Iterator[Client]:
-    """Yield a client of so many processes of one thread on this machine, which end with it."""
+def local_client(workers: int) -> Iterator[tuple[Client, Callable[[], None]]]:
+    """Yield a client of so many processes of one thread on this machine, which end with it, and what tends them.
+
+    A process that ends is started anew by its nanny, unless it ended while starting: this is left to ``tend``.
+    """
     with _environment(dict.fromkeys(_ONE_THREAD, "1")):  # read at once, also for workers that start later
         cluster = LocalCluster(
             n_workers=workers,
@@ -46,22 +50,31 @@ def local_client(workers: int) -> Iterator[Client]:
             memory_limit=0,  # a worker that is paused for its memory would not go on
             preload=[task.__name__],
         )
+    replaced: set[object] = set()
+
+    def tend() -> None:
+        ended = (Status.closed, Status.failed)
+        gone = {name for name, nanny in cluster.workers.items() if nanny.status in ended} - replaced
+        if gone:
+            replaced.update(gone)
+            cluster.scale(len(cluster.worker_spec) + len(gone))
+
     try:
         with Client(cluster, set_as_default=False, name="tfnewton") as client:
-            yield client
+            yield client, tend
     finally:
         cluster.close(timeout=10)
 
 
 @contextmanager
-def remote_client(address: str) -> Iterator[Client]:
-    """Yield a client of the scheduler at an address; ConnectionError where none answers within seconds."""
+def remote_client(address: str) -> Iterator[tuple[Client, Callable[[], None]]]:
+    """Yield a client of the scheduler at an address, whose workers others tend; ConnectionError where none answers."""
     _check_scheduler(address)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about versions, which are refused later
         client = Client(address, timeout=_ANSWER, set_as_default=False, name="tfnewton")
     try:
-        yield client
+        yield client, lambda: None
     finally:
         client.close(timeout=5)
 

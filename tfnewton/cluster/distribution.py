@@ -33,8 +33,8 @@ _TICK = 0.05
 @contextmanager
 def distributed_pool(where: int | str, signals: Interrupts) -> Iterator[DistributedPool]:
     """Yield a pool of so many processes of this machine, or of the workers of the scheduler at an address."""
-    with quiet(), local_client(where) if isinstance(where, int) else remote_client(where) as client:
-        pool = DistributedPool(client, signals)
+    with quiet(), local_client(where) if isinstance(where, int) else remote_client(where) as (client, tend):
+        pool = DistributedPool(client, signals, tend)
         if isinstance(where, str):
             _check_versions(pool, where)
         try:
@@ -57,8 +57,8 @@ def _check_versions(pool: DistributedPool, address: str) -> None:
 class DistributedPool:
     """The workers that a client's scheduler has."""
 
-    def __init__(self, client: Client, signals: Interrupts) -> None:
-        self.client, self.signals = client, signals
+    def __init__(self, client: Client, signals: Interrupts, tend: Callable[[], None] = lambda: None) -> None:
+        self.client, self.signals, self.tend = client, signals, tend
         self.batches: dict[str, list[Any]] = {}  # those that have not ended, with their futures
 
     def map(
@@ -89,6 +89,7 @@ class DistributedPool:
                     notes.enter(ledger, keys)
                     outcomes = [self._outcome(*pair) for pair in ended.next_batch(block=False)]
                     ledger.tick()
+                    self.tend()
                     time.sleep(0.0 if outcomes else _TICK)
                 self.signals.check()
                 for number, outcome in outcomes:

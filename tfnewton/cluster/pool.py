@@ -1,4 +1,4 @@
-"""Give out tasks that do not depend on each other, to this process, to others of this machine, or to a cluster.
+"""Give out tasks that do not depend on each other, to this process, to others of this machine, or to a cluster::
 
     with connect(workers=2) as pool:
         for key, outcome in pool.map(function, {key: arguments, ...}):

@@ -28,10 +28,9 @@ _BARS = 8  # of tasks under way
 class Progress(NamedTuple):
     """Where the tasks of one call stand.
 
-    Attributes:
-        total, done, failed: tasks given, those that have an outcome, those of them that failed.
-        running: what each task under way tells of itself, by its key: words, and the fraction done if known.
-        seconds, left: since the begin; until the end, at this pace, None where nothing is done yet.
+    ``total`` tasks were given, ``done`` of them have an outcome, ``failed`` of those failed. ``running`` has what each
+    task under way tells of itself, by its key: words, and the fraction done if known. ``seconds`` have passed, and
+    about so many are ``left``, None where nothing is done yet.
     """
 
     total: int
