@@ -228,19 +228,22 @@ def test_workers_end_with_the_command_however_it_ends(how: signal.Signals, tmp_p
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    while len(list(tmp_path.glob("*/last.safetensors"))) < 2:
-        assert process.poll() is None
-        time.sleep(0.1)
-    time.sleep(1.0)
-    if how is signal.SIGINT:
-        os.killpg(process.pid, how)
-        assert process.wait(100) == 130
-        steps = [read_checkpoint(path).state["step"] for path in tmp_path.glob("*/last.safetensors")]
-        assert len(steps) == 2
-        assert all(steps)  # there is no evaluation after the first step
-    else:
+    try:
+        while len(list(tmp_path.glob("*/last.safetensors"))) < 2:
+            assert process.poll() is None
+            time.sleep(0.1)
+        time.sleep(1.0)
+        if how is signal.SIGINT:
+            os.killpg(process.pid, how)
+            assert process.wait(100) == 130
+            steps = [read_checkpoint(path).state["step"] for path in tmp_path.glob("*/last.safetensors")]
+            assert len(steps) == 2
+            assert all(steps)  # there is no evaluation after the first step
+        else:
+            process.kill()
+            process.wait()
+    finally:
         process.kill()
-        process.wait()
     end = time.monotonic() + 60
     while processes_with_files_in(tmp_path) and time.monotonic() < end:
         time.sleep(0.2)

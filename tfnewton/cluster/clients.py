@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import dask.config
 from distributed import Client, LocalCluster, Security, rpc
 from distributed.core import Status
 
@@ -18,6 +19,10 @@ from tfnewton.cluster import task
 __all__ = ["local_client", "quiet", "remote_client"]
 
 _ANSWER = 5  # seconds in which a scheduler must answer
+_SETTINGS = {
+    "distributed.deploy.lost-worker-timeout": "1 hour",  # else a worker that starts anew slowly is given up
+    "distributed.scheduler.worker-saturation": 1.0,  # a worker that is killed holds one task, which is to blame
+}
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -39,6 +44,11 @@ def local_client(workers: int) -> Iterator[tuple[Client, Callable[[], None]]]:
 
     A process that ends is started anew by its nanny, unless it ended while starting: this is left to ``tend``.
     """
+    with dask.config.set(_SETTINGS):
+        yield from _tended(workers)
+
+
+def _tended(workers: int) -> Iterator[tuple[Client, Callable[[], None]]]:
     with _environment(dict.fromkeys(_ONE_THREAD, "1")):  # read at once, also for workers that start later
         cluster = LocalCluster(
             n_workers=workers,
