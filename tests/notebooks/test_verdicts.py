@@ -23,9 +23,9 @@ def shown(chapter: str, last: str, **parameters: Any) -> tuple[list[Any], dict[s
         if cell.cell_type == "code":
             *body, end = ast.parse(cell.source).body
             value = isinstance(end, ast.Expr)
-            exec(compile(ast.Module(body if value else [*body, end], []), chapter, "exec"), names)  # noqa: S102
+            exec(compile(ast.Module(body if value else [*body, end], []), chapter, "exec"), names)
             if isinstance(end, ast.Expr) and "mystnb" not in cell.metadata:  # which says that it draws
-                values.append(eval(compile(ast.Expression(end.value), chapter, "eval"), names))  # noqa: S307
+                values.append(eval(compile(ast.Expression(end.value), chapter, "eval"), names))
             if "parameters" in cell.metadata.get("tags", []):
                 names |= parameters
             if last in cell.source:
