@@ -20,6 +20,7 @@ from scipy.special import expit
 from tests.helpers.tries import later, tries
 from tfnewton import Transformer
 from tfnewton.constructions.logistic_regression import budget_for, damped_newton, largest_iterate, predict, scale_rows
+from tfnewton.theory.error_budget import error_budget
 
 TRUTH = json.loads((Path(__file__).parents[1] / "truth" / "truth.json").read_text())
 
@@ -49,6 +50,15 @@ def direct(A: np.ndarray, y: np.ndarray, mu: float, x: np.ndarray) -> dict[str, 
         "eta": eta,
         "x": x - eta[..., None] * direction,
     }
+
+
+@settings(deadline=None, max_examples=tries(20))
+@given(st.integers(1, 8), st.integers(0, 8), st.floats(-2, 1), st.floats(-3, -0.1), st.integers(1, 3))
+def test_the_units_of_a_budget_are_those_of_its_layers(d: int, more: int, mu: float, error: float, steps: int) -> None:
+    """The count that the tables of the book print is that of what is built, unit by unit."""
+    budget = error_budget(d, 10.0**mu, 10.0**error, radius=largest_iterate(10.0**mu, 10.0**error))
+    model = damped_newton(d, d + more, 10.0**mu, steps, 10.0**error)
+    assert sum(layer.relu.width for layer in model.layers if layer.relu is not None) == steps * budget.relu_width()
 
 
 @pytest.mark.parametrize("error", [1e-2, 1e-3, 1e-4])

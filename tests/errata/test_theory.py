@@ -35,7 +35,7 @@ def test_gap_below_a_sixth_is_three_fifths_of_the_squared_decrement() -> None:
 
 
 def test_printed_last_line_forgets_a_square() -> None:
-    """From lambda <= C'' sqrt(e), (B.7) gives 3 C''^2 e / 5; printed is 3 C'' e / 5. Here A = 0 and g = x^2 / 8."""
+    """From lambda <= C'' sqrt(e), (B.7) gives 3 C''^2 e / 5; printed is 3 C'' e / 5. Here A = 0: g - min g = x^2/8."""
     C, e = 2.0, 1e-3
     x, A, y = np.array([2 * C * np.sqrt(e)]), np.zeros((1, 1)), np.ones(1)
     M = standard_constant(MU)

@@ -192,6 +192,18 @@ def test_saturation_bound_holds_and_the_slope_is_the_limit(constant: bool) -> No
     torch.testing.assert_close(added[-1], added[-2], rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.1])
+@pytest.mark.parametrize("constant", [False, True])
+def test_without_heads_the_answer_is_slope_and_constant(constant: bool, scale: float) -> None:
+    model, p = random_model(layer_norm=1e-5, query_as_key=True, constant=constant, input_scale=scale), prompts()
+    with torch.no_grad():
+        model.embed[:, -1] += 1.0
+        model.out.zero_()
+        line = p.x_query @ probes.query_slope(model) + probes.query_constant(model)
+        torch.testing.assert_close(model(p), line, rtol=1e-9, atol=1e-12)
+    assert (probes.query_constant(model) != 0.0) == constant
+
+
 @given(seed=st.integers(0, 1000), reach=st.sampled_from([0.0, 1.0, 1e3, 1e9]), norm=st.sampled_from([None, 1e-5]))
 @settings(deadline=None, max_examples=tries(15))
 def test_a_final_norm_bounds_the_answers(seed: int, reach: float, norm: float | None) -> None:
@@ -238,6 +250,7 @@ def test_saturation_bound_is_attained(scale: float) -> None:
     [
         (lambda: probes.answer_bound(random_model(layer_norm=1e-5)), "final_norm = None: must be set"),
         (lambda: probes.query_slope(random_model(final_norm=1e-5)), "final_norm = 1e-05: must be None"),
+        (lambda: probes.query_constant(random_model(final_norm=1e-5)), "final_norm = 1e-05: must be None"),
         (
             lambda: probes.saturation_bound(random_model(layer_norm=1e-5, final_norm=1e-5)),
             "final_norm = 1e-05: must be None",

@@ -13,7 +13,7 @@ from tfnewton.algorithms.logistic_regression import damped_newton, loss, minimiz
 from tfnewton.theory import damped_newton as dn
 from tfnewton.theory.self_concordance import omega, omega_star, sharp_constant, standard_constant
 
-ZERO, ONE = np.zeros((1, 1)), np.ones(1)  # A = 0: g = x^2 / 8 in the paper's scaling, whatever mu
+ZERO, ONE = np.zeros((1, 1)), np.ones(1)  # A = 0: g - min g = x^2 / 8 in the paper's scaling, whatever mu
 
 
 def errors(seed: int, x: np.ndarray, A: np.ndarray, y: np.ndarray, mu: float, M: float, largest: float) -> np.ndarray:
@@ -147,7 +147,7 @@ def test_phase_one_takes_no_more_steps_than_counted(mu: float, damping: str) -> 
 
 
 def test_phase_one_constants_depend_on_the_start() -> None:
-    # A = 0: g = x^2 / 8 and lambda = |x| / 2 for every mu, so no constant of mu alone counts the steps.
+    # A = 0: g - min g = x^2 / 8 and lambda = |x| / 2 for every mu, so no constant of mu alone counts the steps.
     mu, starts = 0.3, np.array([[10.0], [100.0], [1000.0]])
     iterates = np.asarray(damped_newton(ZERO, ONE, mu, 520, starts))
     lam = standard_constant(mu) * np.asarray(newton_decrement(iterates, ZERO, ONE, mu))
@@ -209,7 +209,7 @@ def test_printed_decrease_promises_too_much() -> None:
 def test_printed_decrease_with_the_printed_inverse_fails_for_small_errors() -> None:
     """There the error's part of delta^2 is eps^T G^-1 eps = 16 s^2, and omega_* of it about 128 s^4."""
     for s in np.linspace(0.005, 0.2, 40):
-        rise = s**2 / 2  # A = 0, x = 0: g = x^2/8, and |eps| = 2 s
+        rise = s**2 / 2  # A = 0, x = 0: g - min g = x^2/8, and |eps| = 2 s
         allowed = float(-(16 * s**2) - np.log1p(-16 * s**2)) if 16 * s**2 < 1 else np.inf
         assert allowed == pytest.approx(128 * s**4, rel=0.01) or s > 0.03
         if s < 0.059:
@@ -298,6 +298,29 @@ def test_printed_lower_bound_of_the_integral_is_false() -> None:
     stayed = np.asarray(damped_newton(A, y, mu, 1, x, errors=(x - landed)[None]))[1]
     delta = standard_constant(mu) * norm(reference(x, A, y, mu)[1], stayed - x)
     assert delta / (1 - delta) - standard_constant(mu) * np.asarray(newton_decrement(x, A, y, mu)) < -0.1
+
+
+@pytest.mark.parametrize(("damping", "constant"), [("sharp", sharp_constant), ("paper", standard_constant)])
+def test_what_holds_of_the_integral_in_place_of_the_printed_lower_bound(damping: str, constant: Any) -> None:
+    """||mean Hessian - (1 + lambda) G|| is at most the larger of two numbers, and either can be the larger."""
+    mu = 0.1
+    M = constant(mu)
+    A, y, x, _ = random_problems(11, 600, mu)
+    x = np.concatenate([x[:300], np.asarray(minimize(A, y, mu))[300:]])
+    lam = M * np.asarray(newton_decrement(x, A, y, mu))
+    eps = errors(12, x, A, y, mu, M, 0.9) / (1 + lam)[:, None]
+    moved = np.asarray(damped_newton(A, y, mu, 1, x, errors=eps[:, None], damping=damping))[:, 1] - x
+    G = reference(x, A, y, mu)[1]
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    K = sum(w / 2 * reference(x + (t + 1) / 2 * moved, A, y, mu)[1] for t, w in zip(nodes, weights, strict=True))
+    half = np.linalg.inv(np.linalg.cholesky(G))
+    spectrum = np.linalg.eigvalsh(half @ K @ half.swapaxes(-1, -2))
+    found = np.abs(spectrum - (1 + lam)[:, None]).max(axis=-1)
+    delta = M * norm(G, moved)
+    first, second = delta + lam, delta / (1 - delta) - lam
+    assert np.all(found <= np.maximum(first, second) * (1 + 1e-7) + 1e-9)
+    assert (second < 0).any()
+    assert (second > first * (1 + 1e-6)).sum() > 100
 
 
 @pytest.mark.parametrize(("lam", "share"), [(0.1, 0.01), (0.01, 1e-4), (0.0, 0.02)])

@@ -52,8 +52,15 @@ def test_the_constant_of_the_minimizer_is_the_largest_pull() -> None:
     assert radii.minimizer_radius(1e-4) == pytest.approx(np.sqrt(-pull.fun / 1e-4), rel=1e-9)
 
 
-def outward(x: np.ndarray, size: float) -> np.ndarray:
-    return np.asarray(size * x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-300))
+def test_outward_errors_have_their_size_wherever_the_point_lies() -> None:
+    """At zero too, which the first step from zero with a gradient of zero does not leave."""
+    points = np.array([[0.0, 0.0], [3.0, -4.0], [0.0, 1e-200]])
+    errors = radii.outward(points, 2.0)
+    assert np.allclose(np.linalg.norm(errors, axis=-1), 2.0)
+    assert np.allclose(np.linalg.norm(points + errors, axis=-1), np.linalg.norm(points, axis=-1) + 2.0)
+    balanced = np.asarray(damped_newton(np.array([[1.0], [-1.0]]), np.ones(2), 0.1, 3))  # d = 1, n = 2: stays at zero
+    assert np.all(balanced == 0.0)
+    assert np.all(radii.outward(balanced, 0.5) == 0.5)
 
 
 @pytest.mark.parametrize("damping", ["paper", "sharp"])
@@ -64,7 +71,7 @@ def test_iterates_stay_inside_their_radius(mu: float, error: float, damping: str
     radius = np.array([radii.iterate_radius(mu, error, float(r)) for r in np.linalg.norm(x, axis=-1)])
     for _ in range(30):
         landed = np.asarray(damped_newton(A, y, mu, 1, x, damping=damping))[:, 1]
-        x = landed + outward(landed, error)  # the worst direction for the norm
+        x = landed + radii.outward(landed, error)  # the worst direction for the norm
         assert np.all(np.linalg.norm(x, axis=-1) <= radius * (1 + 1e-12))
 
 
@@ -75,7 +82,7 @@ def test_hill_climbing_does_not_leave_the_radius(mu: float, error: float) -> Non
     def score(candidates: np.ndarray) -> np.ndarray:  # one step from a point inside the radius
         A, x = np.tanh(candidates[:, :3])[..., None], radius * np.tanh(candidates[:, 3:])
         landed = np.asarray(damped_newton(A, np.array([1.0, 1.0, -1.0]), mu, 1, x))[:, 1]
-        return np.asarray(np.abs(landed[:, 0] + outward(landed, error)[:, 0]) / radius)
+        return np.asarray(np.abs(landed[:, 0] + radii.outward(landed, error)[:, 0]) / radius)
 
     best = climb(score, 2 * np.random.default_rng(0).normal(size=(100, 4)), seed=1, rounds=80)
     assert 0.9 < best <= 1 + 1e-12
@@ -86,7 +93,7 @@ def test_the_radius_is_tight_without_data() -> None:
     mu, error, x = 1e3, 1.0, np.array([1e-9])
     for _ in range(200):
         landed = np.asarray(damped_newton(ZERO, ONE, mu, 1, x))[1]
-        x = landed + outward(landed, error)
+        x = landed + radii.outward(landed, error)
     assert x[0] == pytest.approx(2 * error / (2 - error), rel=1e-6)
     assert x[0] <= radii.iterate_radius(mu, error) <= 1.01 * x[0]
 
@@ -97,7 +104,7 @@ def test_norm_descent_lemma_below_the_square_root_of_two(mu: float) -> None:
     A, y, x, _ = random_problems(6, 1000, mu)
     x *= np.random.default_rng(0).uniform(1, 5, size=(1000, 1)) * radius / np.linalg.norm(x, axis=-1, keepdims=True)
     landed = np.asarray(damped_newton(A, y, mu, 1, x))[:, 1]
-    after = np.linalg.norm(landed + outward(landed, mu**2), axis=-1)
+    after = np.linalg.norm(landed + radii.outward(landed, mu**2), axis=-1)
     assert np.all(after <= np.linalg.norm(x, axis=-1) * (1 + 1e-12))
 
 
@@ -127,7 +134,7 @@ def test_printed_steps_of_the_norm_lemma_that_fail_for_large_penalties() -> None
     # eq:bound1 bounds 2 error^T (x - eta H^-1 grad f) by 2 mu^2 ||x|| + 2 mu eta ||H^-1 grad f||; mu^2 is due twice.
     mu, x = 2.0, np.zeros(1)
     landed = np.asarray(damped_newton(np.ones((1, 1)), ONE, mu, 1, x))[1]  # x - eta H^-1 grad f
-    cross = 2 * outward(landed, mu**2) @ landed
+    cross = 2 * radii.outward(landed, mu**2) @ landed
     assert cross == pytest.approx(2 * mu**2 * abs(landed[0]))
     assert cross > 2 * mu * abs(landed[0])
 
@@ -145,6 +152,7 @@ def test_weights_of_the_newton_point() -> None:
     [
         (lambda: radii.iterate_radius(1.0, 2.0), "error = 2.0: must be a finite number and at least 0 and below 2"),
         (lambda: radii.iterate_radius(1.0, 1.0, -1.0), "start = -1.0"),
+        (lambda: radii.outward(ONE, -1.0), "size = -1.0"),
         (lambda: radii.growth_example(1.0, -1), "steps = -1"),
         (lambda: radii.minimizer_radius(0.0), "mu = 0.0"),
     ],

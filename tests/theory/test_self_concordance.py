@@ -107,6 +107,24 @@ def test_what_two_examples_of_unequal_length_lose(mu: float) -> None:
             assert lost == pytest.approx(0.00785, abs=5e-6)
 
 
+@pytest.mark.parametrize("mu", [1e-4, 1 / 392, 0.1, 5.0])
+def test_what_an_example_beside_a_zero_one_needs(mu: float) -> None:
+    """a = 1 and 0: (1 + 4 mu) / (1 + 8 mu) of the sharp constant, within one percent up to mu = 1/392."""
+    margins = sc.extremal_margin(2 * mu) + np.linspace(-0.1, 0.1, 2001)
+    A = np.array([[1.0], [0.0]])
+    need = np.asarray(sc.local_constant(margins[:, None], np.ones(1), A, np.ones(2), mu)).max()
+    share = (1 + 4 * mu) / (1 + 8 * mu)
+    assert need == pytest.approx(np.sqrt(2) * sc.sharp_constant(2 * mu), rel=1e-6)
+    assert need / sc.sharp_constant(mu) == pytest.approx(share, rel=1e-6)
+    assert (share >= 0.99 - 1e-12) == (mu <= 1 / 392)
+
+
+def test_how_much_smaller_the_sharp_constant_is() -> None:
+    """By (3/2) sqrt(3) (1 + 4 mu), which is below 2.6 for the smallest penalties, and above 2.59 for all."""
+    ratio = [sc.standard_constant(mu) / sc.sharp_constant(mu) for mu in (1e-12, 1e-4, 2e-4, 1.0)]
+    assert 2.59 < ratio[0] < ratio[1] < 2.6 < ratio[2] < ratio[3]
+
+
 def test_scaling_conventions() -> None:
     # M^2 f is standard self-concordant: the constant of c f is M / sqrt(c).
     for mu in MUS:

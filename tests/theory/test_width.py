@@ -19,6 +19,7 @@ from scipy.special import expit
 from tests.helpers.tries import later, tries
 from tfnewton.theory import width
 from tfnewton.theory.error_budget import ErrorBudget, ReluLayers, error_budget, leading_width, step_error
+from tfnewton.theory.radii import iterate_radius
 
 MUS = (0.01, 0.1, 1.0)
 quick = settings(deadline=None, max_examples=tries(60))
@@ -301,8 +302,18 @@ def test_width_follows_its_law() -> None:
     widths = [error_budget(5, 0.1, error).relu_width() for error in errors]
     assert np.polyfit(np.log(widths), np.log(errors), 1)[0] == pytest.approx(-2, abs=0.15)
     for units, error in zip(widths, errors, strict=True):
-        assert units == pytest.approx(leading_width(5, 0.1, error), rel=0.15)
+        assert units - (5 + 16) == pytest.approx(leading_width(5, 0.1, error), rel=0.15)  # without the fixed ones
         assert units < 1e-10 * width.printed_relu_width(5, 0.1, error)
+
+
+@pytest.mark.parametrize("mu", [0.01, 1.0, 1e3, 1e6])
+def test_width_is_of_its_order_at_every_penalty(mu: float) -> None:
+    """d + d^(5/4)/sqrt(mu error): as the penalty grows the second term vanishes, and d + 16 units and more remain."""
+    for d, error in ((1, 0.5), (4, 0.1), (12, 1e-2)):
+        units = error_budget(d, mu, error, radius=iterate_radius(mu, error, radius(mu))).relu_width()
+        assert d + 16 < units < 40 * (d + d**1.25 / math.sqrt(mu * error))
+        if mu == 1e6:
+            assert units > 100 * d**1.25 / math.sqrt(mu * error)
 
 
 def test_width_grows_like_the_dimension_to_five_quarters() -> None:

@@ -47,7 +47,7 @@ def step_counts(
     bounds: Mapping[str, Sequence[float]],
     printed: Sequence[float],
 ) -> Figure:
-    """Return steps to the tolerance against the condition number, one curve a start, with bounds and printed form.
+    """Return steps to the goal against the condition number, one curve a start, with bounds and printed form.
 
     ``measured`` is on the grid ``kappas``, ``bounds`` and ``printed`` are on the grid ``fine``.
     """
@@ -88,7 +88,7 @@ def against_gradient_descent(
     orders = ", ".join(map(str, newton))
     named[f"Newton,\n$p = {orders}$"] = (max(0.5, *(counts[-1] for counts in newton.values())), "0.2")
     _condition_numbers(ax, kappas)
-    ax.set(ylabel="steps to the tolerance", ylim=(0.3, max(20.0, 3.0 * gradient[-1])))
+    ax.set(ylabel="steps to the goal", ylim=(0.3, max(20.0, 3.0 * gradient[-1])))
     _at_the_end(ax, kappas[-1], named)
     return finish(figure)
 

@@ -26,6 +26,7 @@ __all__ = [
     "best_fixed_residual",
     "label_scaling",
     "largest_degree",
+    "query_constant",
     "query_slope",
     "saturation_bound",
     "spectrum",
@@ -136,6 +137,17 @@ def query_slope(model: LinearAttention) -> Tensor:
     """
     _refuse_final_norm(model)
     return (model.read_out @ model.embed)[: model.d].detach()
+
+
+def query_constant(model: LinearAttention) -> float:
+    """Return c: what embedding and read-out make of the constant in the query's token; 0 where tokens have none.
+
+    Without what the heads add, an answer is ``query_slope`` times the query, plus c.
+    Raises ValueError for a model with a LayerNorm before its read-out.
+    """
+    _refuse_final_norm(model)
+    read: float = (model.read_out @ model.embed).detach()[-1].item()
+    return read / model.options.input_scale if model.options.constant else 0.0
 
 
 def saturation_bound(model: LinearAttention) -> float:

@@ -52,6 +52,7 @@ LEAST_MU, LARGEST_MU = 1e-9, 1e12  # beyond, the tolerances leave the reach of f
 INVERSION_SHARE = 0.1  # of the error, left to the inversion: one more step squares what it leaves
 FLAT = 50.0  # beyond this margin p and d are constant to e^-50, which is taken off their tolerances
 PROBABILITY_COPIES = 2  # p is gated on the label: one copy of its units for each sign
+OTHER_UNITS = 16  # of a step, beside d: they erase the row s six times and multiply it by the labels once
 Interval = tuple[float, float]
 
 
@@ -143,9 +144,12 @@ class ErrorBudget:
             raise ValueError(f"error = {self.error:g}: must be larger at mu = {self.mu:g} ({fault})") from fault
 
     def relu_width(self, scheme: str = "curvature") -> int:
-        """Return the ReLU units of one step: two copies of p, d, one product a coordinate, eta."""
+        """Return the ReLU units of one step: two copies of p, d, one product a coordinate, eta, and d + 16 others.
+
+        Those clear an identity (d), erase the row s six times (12) and multiply it by the labels (4).
+        """
         p, d, m, eta = (layer.width for layer in self.layers(scheme))
-        return PROBABILITY_COPIES * p + d + self.d * m + eta
+        return PROBABILITY_COPIES * p + d + self.d * m + eta + self.d + OTHER_UNITS
 
 
 @lru_cache(maxsize=4)  # a search for a width, and what is built with it, ask for the same ones
@@ -193,7 +197,7 @@ def error_budget(d: int, mu: float, error: float, *, radius: float | None = None
 
 
 def leading_width(d: int, mu: float, error: float, *, radius: float | None = None) -> float:
-    """Return S^1.5/sqrt(error), the leading term of ``ErrorBudget.relu_width``: O(d^(5/4)/sqrt(mu error)).
+    """Return S^1.5/sqrt(error), the leading term of ``ErrorBudget.relu_width``, O(d + d^(5/4)/sqrt(mu error)).
 
     S = sum of copies^(2/3) (weight · constant)^(1/3) over the approximations.
     """

@@ -1,4 +1,4 @@
-"""How far from zero minimisers and iterates get: the lemmas of appendix B, printed and corrected, as numbers alone.
+"""How far from zero minimisers and iterates get: the lemmas of appendix B, printed and corrected, in numbers.
 
 All for rows of norm at most one (asm:bounded) and mu > 0. Values out of range raise ValueError.
 """
@@ -7,9 +7,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from tfnewton import checks
 
-__all__ = ["growth_example", "iterate_radius", "minimizer_radius", "newton_point_radius", "norm_descent_radius"]
+__all__ = [
+    "growth_example",
+    "iterate_radius",
+    "minimizer_radius",
+    "newton_point_radius",
+    "norm_descent_radius",
+    "outward",
+]
 
 _LARGEST_PULL = 0.27846454276107380  # max of m / (1 + e^m), Lambert's W(1/e): p m at the minimiser cannot exceed it
 
@@ -66,3 +75,14 @@ def growth_example(mu: float, steps: int, start: float = 1.0) -> list[float]:
     for _ in range(checks.integer("steps", steps, minimum=0)):
         norms.append(norms[-1] - 2 * norms[-1] / (2 + norms[-1]) + mu**2)
     return norms
+
+
+def outward(points: np.ndarray, size: float) -> np.ndarray:
+    """Return errors of norm ``size`` (at least 0) that point from zero through the points, (..., d) to (..., d).
+
+    At zero, where all directions are alike, along the first axis: no other error of this norm lengthens a point more.
+    """
+    size = checks.real("size", size, minimum=0.0)
+    lengths = np.linalg.norm(points, axis=-1, keepdims=True)
+    first = np.eye(points.shape[-1])[0]
+    return np.asarray(size * np.where(lengths > 0.0, points / np.where(lengths > 0.0, lengths, 1.0), first))
