@@ -14,8 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tfnewton.campaign import experiments, results
-from tfnewton.rerun import commands, opening, page
+from tfnewton.cluster import progress
 from tfnewton.rerun import compare as comparing
+from tfnewton.rerun import opening, page
 from tfnewton.rerun import run as running
 from tfnewton.rerun.chapters import chapters, find
 from tfnewton.rerun.cli import app
@@ -90,7 +91,7 @@ def test_certify_fails_where_something_is_undecided(decided: bool, code: int, mo
     assert CliRunner().invoke(app, ["certify"]).exit_code == code
 
 
-COMMANDS = ["list", "params", "run", "open", "compare", "train", "results", "certify"]
+COMMANDS = ["list", "params", "run", "open", "sweep", "compare", "train", "results", "certify"]
 
 
 def call(*arguments: str) -> Any:
@@ -175,11 +176,11 @@ def test_run_passes_on_what_is_asked_for(asked: list[Any], tmp_path: Path) -> No
 def test_a_long_run_is_told_and_asked_about_where_somebody_is(
     options: tuple[str, ...], terminal: bool, answer: str, runs: bool, asked: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "_somebody_is_there", lambda: terminal)
+    monkeypatch.setattr(progress, "somebody_is_there", lambda: terminal)
     long = ("-p", "retrain=yes", "-p", "layers=12", "-p", "steps=10000")
     done = CliRunner().invoke(app, ["run", "9", *long, *options], input=answer)
     assert re.search(r"This takes about \d+ (minutes|hours) on one core\.", done.stderr)
-    assert ("Go on?" in done.output) is (terminal and not options)
+    assert ("Begin?" in done.output) is (terminal and not options)
     assert (len(asked), done.exit_code) == ((1, 0) if runs else (0, 130))
 
 

@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -20,8 +19,8 @@ from tests.helpers.small_chapter import FIGURE, SHOW, small_chapter
 from tfnewton.cluster.progress import Progress
 from tfnewton.rerun import saving
 from tfnewton.rerun.chapters import find
-from tfnewton.rerun.points import Points, read_points
-from tfnewton.rerun.sweep import Outcome, earlier, place, sweep
+from tfnewton.rerun.points import read_points
+from tfnewton.rerun.sweep import earlier, left, place, sweep
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of the kernel's client, not ours
@@ -32,11 +31,6 @@ CHAPTER = small_chapter(
     f"from IPython.display import display\nif kappa == 3: raise ValueError('three')\n{SHOW}", FIGURE
 )
 SLOW = small_chapter(f"import time\ntime.sleep(1.5)\nfrom IPython.display import display\n{SHOW}", FIGURE)
-
-
-def left(points: Points, found: list[Outcome]) -> list[dict[str, Any]]:
-    there = [of.values for of in found]
-    return [values for values in points.points if values not in there]
 
 
 def folders(root: Path) -> list[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-__all__ = ["Display", "Key", "Ledger", "Progress", "Watch", "agreed", "duration", "shown"]
+__all__ = ["Display", "Key", "Ledger", "Progress", "Watch", "agreed", "duration", "shown", "somebody_is_there"]
 
 Key = TypeVar("Key", bound=Hashable)
 Watch: TypeAlias = Callable[["Progress"], None]
@@ -179,7 +179,12 @@ def agreed(text: str, yes: bool = False) -> bool:
     Begins without asking where ``yes`` says so, and where no terminal could answer.
     """
     print(text, file=sys.stderr, flush=True)
-    if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if yes or not somebody_is_there():
         return True
     print("Begin? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def somebody_is_there() -> bool:
+    """Whether a terminal could answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()

@@ -158,18 +158,16 @@ def sweep(
         points = read_points(found, grid, zipped, _pairs(parameter), preset)
         drawn, root = quantity(found, plot), sweeping.place(found, points, output)
         outcomes = sweeping.earlier(found, points, root)
-        there = [of.values for of in outcomes]
-        left = [values for values in points.points if values not in there]
-        print(f"{found.file}: {points.told}, {len(there)} there already", file=sys.stderr)
+        left = sweeping.left(points, outcomes)
+        print(f"{found.file}: {points.told}, {len(outcomes)} there already", file=sys.stderr)
         _agree(sum(map(found.seconds, left)), yes, workers)
         with shown(found.title) as display:
             for outcome in sweeping.sweep(found, left, root, workers, scheduler, display):
                 outcomes.append(outcome)
                 display.say(f"{words(points.at(outcome.values))}: {outcome.folder or f'failed {outcome.fault}'}")
         print(gather(found, points, outcomes, drawn, root))
-    failed = sum(outcome.folder is None for outcome in outcomes)
-    if failed:
-        typer.echo(f"{failed} of {len(outcomes)} points failed; the same command tries them again", err=True)
+    if any(outcome.folder is None for outcome in outcomes):
+        typer.echo("Points failed, as said above; the same command tries them again", err=True)
         raise typer.Exit(FAILED)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tfnewton.rerun import saving
-from tfnewton.rerun.templates import render
+from tfnewton.rerun.pages import render
 from tfnewton.rerun.values import write
 
 __all__ = ["Row", "differences", "page", "side_by_side"]

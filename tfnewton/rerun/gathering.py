@@ -15,9 +15,9 @@ from tfnewton.files import write_atomically
 from tfnewton.rerun import saving
 from tfnewton.rerun.chapters import Chapter, folder, told
 from tfnewton.rerun.outputs import ROWS
+from tfnewton.rerun.pages import render
 from tfnewton.rerun.points import Points
 from tfnewton.rerun.sweep import Outcome
-from tfnewton.rerun.templates import render
 from tfnewton.rerun.values import write
 
 __all__ = ["Quantity", "gather", "quantity"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from tfnewton.rerun.points import Points
 from tfnewton.rerun.provenance import fingerprint
 from tfnewton.rerun.run import RUNS
 
-__all__ = ["POINTS", "Outcome", "earlier", "place", "sweep"]
+__all__ = ["POINTS", "Outcome", "earlier", "left", "place", "sweep"]
 
 POINTS = "points"
 
@@ -50,6 +50,12 @@ def earlier(chapter: Chapter, points: Points, root: Path) -> list[Outcome]:
         if folder is not None:
             found.append(Outcome(values, folder))
     return found
+
+
+def left(points: Points, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Return the points that are in none of ``outcomes``."""
+    there = [of.values for of in outcomes]
+    return [values for values in points.points if values not in there]
 
 
 def sweep(

@@ -52,8 +52,7 @@ LEAST_MU, LARGEST_MU = 1e-9, 1e12  # beyond, the tolerances leave the reach of f
 INVERSION_SHARE = 0.1  # of the error, left to the inversion: one more step squares what it leaves
 FLAT = 50.0  # beyond this margin p and d are constant to e^-50, which is taken off their tolerances
 PROBABILITY_COPIES = 2  # p is gated on the label: one copy of its units for each sign
-OTHER_UNITS = 16  # of a step, beside d: they erase the row s six times and multiply it by the labels once
-Interval = tuple[float, float]
+OTHER_UNITS = 16  # of a step: they erase the row s six times (12) and multiply it by the labels once (4)
 
 
 def step_error(
@@ -99,17 +98,17 @@ class ErrorBudget:
     e_eta: float
 
     @property
-    def margins(self) -> Interval:
+    def margins(self) -> tuple[float, float]:
         """Where z = a·x lies and p or d is not constant: the interval of p and d."""
         return _margins(self.radius)
 
     @property
-    def variances(self) -> Interval:
+    def variances(self) -> tuple[float, float]:
         """Where d^ lies, whichever scheme: the first factor of the product; the second is in [-1, 1]."""
         return float(VARIANCE.value(np.array(self.margins[1]))), 0.25
 
     @property
-    def decrements(self) -> Interval:
+    def decrements(self) -> tuple[float, float]:
         """Where the computed lambda^2 lies: the interval of eta. ((lambda_max + |e|)(1 + chi/2))^2, chi < 1."""
         phi = (self.e_d + self.perturbation) / self.mu
         psi = self.residual * math.sqrt((0.25 + self.mu) / self.mu)
@@ -144,10 +143,7 @@ class ErrorBudget:
             raise ValueError(f"error = {self.error:g}: must be larger at mu = {self.mu:g} ({fault})") from fault
 
     def relu_width(self, scheme: str = "curvature") -> int:
-        """Return the ReLU units of one step: two copies of p, d, one product a coordinate, eta, and d + 16 others.
-
-        Those clear an identity (d), erase the row s six times (12) and multiply it by the labels (4).
-        """
+        """Return the ReLU units of one step: two copies of p, d, d products, eta, d to clear an identity, 16 others."""
         p, d, m, eta = (layer.width for layer in self.layers(scheme))
         return PROBABILITY_COPIES * p + d + self.d * m + eta + self.d + OTHER_UNITS
 
@@ -233,7 +229,7 @@ def _curves(mu: float) -> tuple[Curve, Curve, Curve]:
     )
 
 
-def _margins(radius: float) -> Interval:
+def _margins(radius: float) -> tuple[float, float]:
     return -min(radius, FLAT), min(radius, FLAT)
 
 
@@ -242,8 +238,8 @@ def _decrement(mu: float, radius: float) -> float:
 
     p/sqrt(d + mu) increases with p, so its largest value is at margin -radius.
     """
-    z = np.array(-radius)
-    return float(PROBABILITY.value(z) / np.sqrt(VARIANCE.value(z) + mu)) + math.sqrt(mu) * radius
+    p, d = (float(of.value(np.array(-radius))) for of in (PROBABILITY, VARIANCE))
+    return p / math.sqrt(d + mu) + math.sqrt(mu) * radius
 
 
 def _problem(d: int, mu: float, error: float, radius: float | None) -> tuple[int, float, float, float]:
