@@ -16,6 +16,7 @@ from typer.testing import CliRunner as TyperRunner
 
 from tfnewton.rerun.chapters import find
 from tfnewton.rerun.cli import app
+from tfnewton.rerun.points import read_points
 from tfnewton.rerun.saving import name_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # papermill's own
@@ -51,7 +52,7 @@ def test_papermill_reads_as_the_page_says(written: str, by_p: str, by_y: str, tm
         assert (found, type(found)) == (ast.literal_eval(said), type(ast.literal_eval(said))), given
 
 
-def test_every_chapter_calls_papermill_as_the_page_does() -> None:
+def test_every_page_calls_the_papermill_of_the_environment() -> None:
     pages = [*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("book/*.md"), ROOT / "README.md"]
     for page in pages:
         text = page.read_text(encoding="utf-8")
@@ -66,8 +67,21 @@ def commands(text: str) -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines]
 
 
-PAGES = [ROOT / "README.md", ROOT / "book" / "rerunning.md"]
-CALLS = [pytest.param(call, id=" ".join(call)) for page in PAGES for call in commands(page.read_text(encoding="utf-8"))]
+def words_of(path: Path) -> str:
+    if path.suffix != ".ipynb":
+        return path.read_text(encoding="utf-8")
+    return "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+
+
+PAGES = [ROOT / "README.md", ROOT / "book" / "rerunning.md", *sorted(ROOT.glob("notebooks/*.ipynb"))]
+CALLS = [pytest.param(call, id=" ".join(call)) for page in PAGES for call in commands(words_of(page))]
+
+
+def test_every_chapter_has_a_command_of_its_own_number() -> None:
+    for page in PAGES[2:]:
+        runs = [call for call in commands(words_of(page)) if call[0] == "run"]
+        assert runs, page.name
+        assert {find(call[1]).file for call in runs} == {page.stem}
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -81,6 +95,8 @@ def test_every_command_of_the_pages_is_one(call: list[str]) -> None:
         chapter = find(rest[0])
         given = [rest[at + 1] for at, word in enumerate(rest) if word == "-p"]
         chapter.read([(name, text) for name, _, text in (one.partition("=") for one in given)])
+    if command == "sweep":
+        assert read_points(find(rest[0]), [rest[at + 1] for at, word in enumerate(rest) if word == "-g"]).points
 
 
 def test_the_refusal_of_the_page_is_what_is_said() -> None:
