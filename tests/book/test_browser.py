@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -94,8 +94,9 @@ class Visit:
         self.context.close()
 
 
-# Looked at in the dark by `make test`: one page of each kind. The contrast of colours takes most of its time.
-IN_THE_DARK = {
+# `make test` looks at one page of each kind in the dark, and at their accessibility, whose contrast of colours takes
+# most of the time; `make test-long` at all.
+ONE_OF_A_KIND = {
     "book/claims.html",
     "book/errata.html",
     "book/intro.html",
@@ -105,13 +106,14 @@ IN_THE_DARK = {
 }
 
 
-def visits() -> Iterator[Any]:
+def visits(always: Callable[[str, str], bool]) -> Iterator[Any]:
     for page in PAGES:
-        yield pytest.param((page, "light"), id=f"{page}-light")
-        yield pytest.param((page, "dark"), id=f"{page}-dark", marks=() if page in IN_THE_DARK else pytest.mark.long)
+        for scheme in ("light", "dark"):
+            marks = () if always(page, scheme) else pytest.mark.long
+            yield pytest.param((page, scheme), id=f"{page}-{scheme}", marks=marks)
 
 
-@pytest.fixture(scope="module", params=visits())
+@pytest.fixture(scope="module", params=visits(lambda page, scheme: page in ONE_OF_A_KIND or scheme == "light"))
 def visit(request: pytest.FixtureRequest, browser: Browser, origin: str) -> Iterator[Visit]:
     """Each page in each colour scheme, opened once for all tests that only look at it."""
     address, scheme = request.param
@@ -138,6 +140,7 @@ def test_mathematics_is_typeset(visit: Visit) -> None:
     assert not [mark for mark in ("$", "\\(", "\\[") if mark in prose]
 
 
+@pytest.mark.parametrize("visit", visits(lambda page, scheme: page in ONE_OF_A_KIND), indirect=True, scope="module")
 def test_page_has_no_accessibility_violation(visit: Visit) -> None:
     visit.page.evaluate(AXE_FILE_PATH.read_text(encoding="utf-8"))
     # A formula does not count as text there, though it is read out: a header cell that holds one is not empty.

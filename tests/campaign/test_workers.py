@@ -217,9 +217,9 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.long)])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_the_command_however_it_ends(how: signal.Signals, tmp_path: Path) -> None:
     """Interrupted, runs are saved at the step that they had reached, though an evaluation is far."""
     process = subprocess.Popen(

@@ -248,7 +248,8 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "how", ["as a terminal does", pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL]
+    "how",
+    [*(pytest.param(how, marks=pytest.mark.long) for how in ("as a terminal does", signal.SIGTERM)), signal.SIGKILL],
 )
 def test_no_process_is_left_however_it_ends(how: str | signal.Signals, tmp_path: Path) -> None:
     """Ctrl-C reaches the whole group; asked to stop, tasks save; and a killed parent takes its workers with it."""

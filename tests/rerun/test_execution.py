@@ -187,7 +187,7 @@ except KeyboardInterrupt as interrupt:
 
 
 @slow
-@pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
+@pytest.mark.parametrize("name", ["SIGINT", pytest.param("SIGKILL", marks=pytest.mark.long)])
 def test_an_interrupt_ends_the_process_of_the_chapter(name: str, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     program = WATCHED.format(root=str(ROOT), pid=str(pid))
@@ -197,7 +197,8 @@ def test_an_interrupt_ends_the_process_of_the_chapter(name: str, tmp_path: Path)
         assert Path(f"/proc/{kernel}").exists()
         process.send_signal(getattr(signal, name))
         out, _ = process.communicate(timeout=30)
-    assert [line.split(" ")[0] for line in out.splitlines()[:3]] == ["1", "2", "3"]
+    told = list(dict.fromkeys(line.split(" ")[0] for line in out.splitlines()))
+    assert told[:3] == ["1", "2", "3"]
     if name == "SIGINT":
         assert out.endswith("interrupted under 'Part 2'\n") or out.endswith("interrupted under 'Part 1'\n")
     until(lambda: not alive(kernel), 20.0)

@@ -217,7 +217,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", [pytest.param("SIGINT", marks=pytest.mark.long), "SIGTERM"])
 def test_an_interrupt_names_the_cell_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "tfnewton", *CHEAP, "-o", "run"], stderr=subprocess.PIPE, text=True, cwd=tmp_path

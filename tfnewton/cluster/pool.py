@@ -75,7 +75,7 @@ class _Here:
 
 
 def scheduler_address(text: str) -> str:
-    """Return ``text`` where it is the address of a scheduler, such as tcp://127.0.0.1:8786; ValueError otherwise."""
+    """Return ``text`` where it is the address of a scheduler, such as ``tcp://127.0.0.1:8786``; else ValueError."""
     found = _ADDRESS.fullmatch(text)
     if found is None or not 1 <= int(found[1]) <= 65535:
         raise ValueError(f"scheduler = {text!r}: must be an address such as 'tcp://127.0.0.1:8786'")

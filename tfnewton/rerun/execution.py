@@ -147,7 +147,8 @@ def _carry_out(notebook: Any, progress: Progress, watch: Watch, here: Path) -> N
         while worker.is_alive() or not news.empty():
             with suppress(Empty):
                 where = news.get(timeout=_TICK)
-            watch(where)
+            if where.number:
+                watch(where)
     except BaseException as end:
         _end(manager)
         if isinstance(end, KeyboardInterrupt):
