@@ -99,13 +99,16 @@ class DistributedPool:
             self._end(batch)
 
     def _outcome(self, future: Any, result: Any) -> tuple[int, Any]:
-        """Return the number of a task in its batch, and its outcome."""
-        status, number = future.status, future.key[1]
+        """Return the number of a task in its batch, and its outcome.
+
+        What has come is what counts: the future may have changed since, where its worker was killed.
+        """
+        number = future.key[1]
         future.release()
-        if status == "finished":
-            return number, result
-        if status != "error":
+        if isinstance(result, BaseException):  # that it was cancelled
             raise RuntimeError("the scheduler is gone, and with it what had not ended")
+        if not _is_raised(result):
+            return number, result
         error = result[1]
         if isinstance(error, task.UnfitError):
             raise error
@@ -143,6 +146,11 @@ class DistributedPool:
         """End all batches that were left."""
         for batch in list(self.batches):
             self._end(batch)
+
+
+def _is_raised(result: Any) -> bool:
+    """Whether dask tells by ``result`` that the task, or its worker, raised: type, exception, traceback."""
+    return type(result) is tuple and len(result) == 3 and isinstance(result[1], BaseException)
 
 
 class _Notes:
