@@ -106,11 +106,12 @@ ONE_OF_A_KIND = {
 }
 
 
-def visits(always: Callable[[str, str], bool]) -> Iterator[Any]:
-    for page in PAGES:
-        for scheme in ("light", "dark"):
-            marks = () if always(page, scheme) else pytest.mark.long
-            yield pytest.param((page, scheme), id=f"{page}-{scheme}", marks=marks)
+def visits(always: Callable[[str, str], bool]) -> list[Any]:
+    return [
+        pytest.param((page, scheme), id=f"{page}-{scheme}", marks=() if always(page, scheme) else pytest.mark.long)
+        for page in PAGES
+        for scheme in ("light", "dark")
+    ]
 
 
 @pytest.fixture(scope="module", params=visits(lambda page, scheme: page in ONE_OF_A_KIND or scheme == "light"))
