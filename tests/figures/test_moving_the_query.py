@@ -5,24 +5,13 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
 
+from tests.helpers.drawn import series, texts
 from tests.helpers.legible import faults
 from tfnewton.figures import moving_the_query as figures
 from tfnewton.figures.style import BOUND, REFERENCE, TRAINED
 
 GRID = np.linspace(-30.0, 30.0, 5)
-
-
-def series(ax: Axes, color: str) -> list[tuple[list[float], list[float]]]:
-    def numbers(values: object) -> list[float]:
-        return [float(value) for value in np.asarray(values)]
-
-    return [(numbers(line.get_xdata()), numbers(line.get_ydata())) for line in ax.lines if line.get_color() == color]
-
-
-def texts(ax: Axes) -> list[str]:
-    return [text.get_text() for text in ax.texts]
 
 
 def shown() -> figures.Answers:

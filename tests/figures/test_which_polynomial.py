@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
 
+from tests.helpers.drawn import series, texts
 from tests.helpers.legible import faults
 from tfnewton.figures import which_polynomial as figures
 from tfnewton.figures.style import BOUND, REFERENCE, TRAINED
-
-
-def series(ax: Axes, color: str) -> list[tuple[list[float], list[float]]]:
-    def numbers(values: object) -> list[float]:
-        return [float(value) for value in np.asarray(values)]
-
-    return [(numbers(line.get_xdata()), numbers(line.get_ydata())) for line in ax.lines if line.get_color() == color]
-
-
-def texts(ax: Axes) -> list[str]:
-    return [text.get_text() for text in ax.texts]
 
 
 def test_errors_by_scale_are_hollow_with_the_query_out() -> None:

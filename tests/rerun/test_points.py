@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from tfnewton.rerun.chapters import find
-from tfnewton.rerun.points import read_points, words
+from tfnewton.rerun.chapters import find, told
+from tfnewton.rerun.points import read_points
 
 INVERSION, REGRESSION = find("3"), find("4")
 
@@ -63,6 +63,5 @@ def test_many_faults_are_counted() -> None:
 
 def test_words() -> None:
     assert (
-        words({"kappa": 1000.0, "orders": [2, 3], "symmetric": True})
-        == "kappa = 1000, orders = [2,3], symmetric = True"
+        told({"kappa": 1000.0, "orders": [2, 3], "symmetric": True}) == "kappa = 1000, orders = [2,3], symmetric = True"
     )

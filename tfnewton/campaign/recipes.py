@@ -144,20 +144,23 @@ def varied_encoder(layers: int, variation: str, seed: int, size: Size) -> Run:
     The former, 0.02, is usual for models of a width of some hundreds; here it is 32.
     """
     run = logistic_encoder(layers, seed, size)
-    if choice("variation", variation, ENCODER_VARIATIONS) == "fourfold-steps":
-        return fourfold(run)
     small_weights, small_inputs = {"init": 0.02}, {"input_scale": 0.1}
     variations: dict[str, _Changes] = {
         "small-weights": ({}, small_weights),
         "small-inputs": ({}, small_inputs),
         "small-both": ({}, small_weights | small_inputs),
+        "fourfold-steps": _fourfold_steps(run),
     }
-    return _otherwise(run, variation, variations[variation])
+    return _otherwise(run, variation, variations[choice("variation", variation, ENCODER_VARIATIONS)])
 
 
 def fourfold(run: Run) -> Run:
     """Return the run with four times as many steps."""
-    return _otherwise(run, "fourfold-steps", ({"steps": 4 * run.config.steps}, {}))
+    return _otherwise(run, "fourfold-steps", _fourfold_steps(run))
+
+
+def _fourfold_steps(run: Run) -> _Changes:
+    return {"steps": 4 * run.config.steps}, {}
 
 
 def _otherwise(run: Run, name: str, changes: _Changes) -> Run:

@@ -26,6 +26,7 @@ __all__ = [
     "INITS",
     "ORDERS",
     "TEST_SEED",
+    "TRIMMED",
     "Statistics",
     "chebyshev_errors",
     "conjugate_gradients_errors",
@@ -59,7 +60,7 @@ INITS = {
     "2R/(lambda_max^2+lambda_min^2)": "optimal",
 }
 _HALVED = "R/(lambda_max^2+lambda_min^2)"
-_TRIMMED = 0.05
+TRIMMED = 0.05  # of the errors, left out at either end
 _CHUNK = 1024
 
 
@@ -74,7 +75,7 @@ class Statistics(NamedTuple):
 def statistics(errors: Tensor) -> Statistics:
     """Return the statistics of ``errors``, (B,); the mean alone hangs on a few ill-conditioned prompts."""
     ordered = errors.double().sort().values
-    cut = int(_TRIMMED * len(ordered))
+    cut = int(TRIMMED * len(ordered))
     middle = ordered[cut : len(ordered) - cut]
     return Statistics(ordered.mean().item(), ordered.median().item(), middle.mean().item())
 

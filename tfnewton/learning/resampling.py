@@ -6,11 +6,11 @@ import numpy as np
 from torch import Tensor
 
 from tfnewton.checks import integer, tensor
+from tfnewton.learning.evaluation import TRIMMED
 
 __all__ = ["bootstrap_of_ratio"]
 
 _RESAMPLES = 400
-_TRIMMED = 0.05
 _LARGEST = 1e100  # whose square is a number still
 
 
@@ -29,7 +29,7 @@ def bootstrap_of_ratio(errors: Tensor, base: Tensor, seed: int = 0) -> tuple[flo
     tensor("base", base, (count,))
 
     def ratio(over: np.ndarray, under: np.ndarray, axis: int) -> np.ndarray:
-        return np.asarray(stats.trim_mean(over, _TRIMMED, axis) / stats.trim_mean(under, _TRIMMED, axis))
+        return np.asarray(stats.trim_mean(over, TRIMMED, axis) / stats.trim_mean(under, TRIMMED, axis))
 
     samples = (errors.double().clamp(max=_LARGEST).numpy(), base.double().numpy())
     found = stats.bootstrap(

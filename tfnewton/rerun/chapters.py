@@ -114,7 +114,7 @@ def folder() -> Path:
         FileNotFoundError: in neither.
     """
     for root in (Path(tfnewton.__file__).parents[1], Path.cwd()):
-        if any(_FILE.fullmatch(path.name) for path in (root / "notebooks").glob("*.ipynb")):
+        if _files(root / "notebooks"):
             return root / "notebooks"
     raise FileNotFoundError(
         "no chapters here: they are in the repository, not in the package. Call tfnewton in a clone of it, or from the "
@@ -124,7 +124,7 @@ def folder() -> Path:
 
 def chapters() -> list[Chapter]:
     """Return all chapters in order."""
-    return [_load(path) for path in sorted(folder().glob("*.ipynb")) if _FILE.fullmatch(path.name)]
+    return [_load(path) for path in _files(folder())]
 
 
 def find(name: str) -> Chapter:
@@ -133,7 +133,7 @@ def find(name: str) -> Chapter:
     Raises:
         ValueError: none, or more than one; the message has the candidates.
     """
-    paths = {path.stem: path for path in sorted(folder().glob("*.ipynb")) if _FILE.fullmatch(path.name)}
+    paths = {path.stem: path for path in _files(folder())}
     wanted = Path(name.strip().lower()).name.removesuffix(".ipynb").replace("-", "_").replace(" ", "_")
     if re.fullmatch(r"[0-9]+", wanted):
         found = [stem for stem in paths if int(stem[:2]) == int(wanted)]
@@ -154,6 +154,10 @@ def told(values: Mapping[str, Any]) -> str:
 
 def _is_of(thing: object, name: str) -> bool:
     return isinstance(thing, type) and issubclass(thing, Parameters) and thing.chapter() == name
+
+
+def _files(notebooks: Path) -> list[Path]:
+    return [path for path in sorted(notebooks.glob("*.ipynb")) if _FILE.fullmatch(path.name)]
 
 
 def _load(path: Path) -> Chapter:

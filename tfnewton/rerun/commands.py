@@ -150,9 +150,9 @@ def sweep(
     with ending("book"):
         from tfnewton.cluster.progress import shown
         from tfnewton.rerun import sweep as sweeping
-        from tfnewton.rerun.chapters import find
+        from tfnewton.rerun.chapters import find, told
         from tfnewton.rerun.gathering import gather, quantity
-        from tfnewton.rerun.points import read_points, words
+        from tfnewton.rerun.points import read_points
 
         found = find(chapter)
         points = read_points(found, grid, zipped, _pairs(parameter), preset)
@@ -164,7 +164,7 @@ def sweep(
         with shown(found.title) as display:
             for outcome in sweeping.sweep(found, left, root, workers, scheduler, display):
                 outcomes.append(outcome)
-                display.say(f"{words(points.at(outcome.values))}: {outcome.folder or f'failed {outcome.fault}'}")
+                display.say(f"{told(points.at(outcome.values))}: {outcome.folder or f'failed {outcome.fault}'}")
         print(gather(found, points, outcomes, drawn, root))
     if any(outcome.folder is None for outcome in outcomes):
         typer.echo("Points failed, as said above; the same command tries them again", err=True)

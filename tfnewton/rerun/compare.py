@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -149,7 +148,7 @@ def _names(records: Sequence[Mapping[str, Any]], kind: str) -> list[str]:
 
 def _table(name: str, runs: Sequence[_Run]) -> dict[str, Any]:
     titles = [next((of["title"] for of in run.record["tables"] if of["name"] == name), None) for run in runs]
-    rows = [_rows(run.folder / "tables" / f"{name}.csv") for run in runs]
+    rows = [saving.table(run.folder, name) for run in runs]
     first = next(next(iter(of[0])) for of in rows if of)
     missing = [run.label for run, of in zip(runs, rows, strict=True) if of is None]
     columns = [(column, of, any(_differs(row) for row in of)) for column, of in side_by_side(rows)]
@@ -162,13 +161,6 @@ def _table(name: str, runs: Sequence[_Run]) -> dict[str, Any]:
 
 def _differs(row: Row) -> bool:
     return any(change.difference != "none" for _, change in row.others)
-
-
-def _rows(path: Path) -> list[dict[str, str]] | None:
-    if not path.exists():
-        return None
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def _figure(name: str, runs: Sequence[_Run]) -> dict[str, Any]:

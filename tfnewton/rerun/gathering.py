@@ -14,9 +14,9 @@ from urllib.parse import quote
 from tfnewton.files import write_atomically
 from tfnewton.rerun import saving
 from tfnewton.rerun.chapters import Chapter, folder, told
-from tfnewton.rerun.outputs import ROWS
+from tfnewton.rerun.outputs import tables
 from tfnewton.rerun.pages import render
-from tfnewton.rerun.points import Points
+from tfnewton.rerun.points import Points, key
 from tfnewton.rerun.sweep import Outcome
 from tfnewton.rerun.values import write
 
@@ -34,7 +34,7 @@ class Quantity(NamedTuple):
         """Return its number in the folder of a run; None where there is none."""
         if not self.table:
             return _number(saving.record(run)["headline"]["value"])
-        rows = _rows(run, self.table)
+        rows = saving.table(run, self.table)
         return _number(rows[-1].get(self.column)) if rows else None
 
 
@@ -68,8 +68,8 @@ def gather(chapter: Chapter, points: Points, outcomes: Sequence[Outcome], drawn:
     Raises:
         ValueError: the quantity to draw is in none of the runs.
     """
-    order = {write(list(values.values())): number for number, values in enumerate(points.points)}
-    outcomes = sorted(outcomes, key=lambda of: order[write(list(of.values.values()))])
+    order = {key(values): number for number, values in enumerate(points.points)}
+    outcomes = sorted(outcomes, key=lambda of: order[key(of.values)])
     numbers = [drawn.of(of.folder) if of.folder else None for of in outcomes]
     runs = [of for of in outcomes if of.folder]
     if drawn.table and runs and all(number is None for number in numbers):
@@ -86,7 +86,7 @@ def gather(chapter: Chapter, points: Points, outcomes: Sequence[Outcome], drawn:
         title=chapter.title,
         told=points.told,
         fixed=told(fixed) if fixed else "",
-        faults=_many(len(outcomes) - len(runs), len(outcomes)) if len(runs) < len(outcomes) else "",
+        faults=f"{len(outcomes) - len(runs)} of {len(outcomes)}" if len(runs) < len(outcomes) else "",
         label=drawn.label,
         column=drawn.column,
         names=list(points.axes),
@@ -100,20 +100,10 @@ def gather(chapter: Chapter, points: Points, outcomes: Sequence[Outcome], drawn:
     return root / "sweep.html"
 
 
-def _many(failed: int, total: int) -> str:
-    return f"{failed} of {total}"
-
-
 def _published(chapter: Chapter) -> dict[str, list[str]]:
     """Return the names of the columns of each table that the published chapter shows."""
     notebook = json.loads((folder() / f"{chapter.file}.ipynb").read_text(encoding="utf-8"))
-    shown = [
-        output["data"][ROWS]
-        for cell in notebook["cells"]
-        for output in cell.get("outputs", [])
-        if ROWS in output.get("data", {})
-    ]
-    return {of["name"]: [field["name"] for field in of["schema"]["fields"]] for of in shown}
+    return {name: [field["name"] for field in of["schema"]["fields"]] for name, of in tables(notebook)}
 
 
 def _number(value: object) -> float | None:
@@ -125,14 +115,6 @@ def _number(value: object) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
-
-
-def _rows(run: Path, table: str) -> list[dict[str, str]]:
-    path = run / "tables" / f"{table}.csv"
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def _titles(runs: Iterable[Outcome]) -> dict[str, str]:
@@ -151,7 +133,10 @@ def _table(name: str, points: Points, runs: Iterable[Outcome]) -> bytes:
     for of in runs:
         assert of.folder is not None
         at = {axis: write(of.values[axis]) for axis in points.axes}
-        rows += [at | {_apart(column, at): value for column, value in row.items()} for row in _rows(of.folder, name)]
+        rows += [
+            at | {_apart(column, at): value for column, value in row.items()}
+            for row in saving.table(of.folder, name) or []
+        ]
     return _csv(rows)
 
 

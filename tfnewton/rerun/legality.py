@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from tfnewton.rerun.values import allowed, read, write
 
-__all__ = ["Parameters", "RefusedError", "parse", "settle", "unreadable"]
+__all__ = ["Parameters", "RefusedError", "parse", "refused", "settle", "typed", "value_of"]
 
 _INJECTED = "# Parameters\n"  # the first line of the cell that papermill puts after the parameters
 
@@ -70,6 +70,25 @@ def parse(
     Raises:
         RefusedError: unknown names, names given twice, texts that cannot be read, illegal values: all of them.
     """
+    texts, values, faults = typed(record, given)
+    bad = set(texts) - set(values)
+    for _ in range(2):  # rules between parameters are looked at when each is legal by itself
+        try:
+            record(**{**defaults, **{name: value for name, value in values.items() if name not in bad}})
+            break
+        except ValidationError as error:
+            found = _faults(record, error, {**defaults, **values}, texts)
+            faults += [line for _, line in found if not any(re.search(rf"\b{name}\b", line) for name in bad)]
+            bad |= {name for name, _ in found if name}
+    if faults:
+        raise refused(faults, ask)
+    return values
+
+
+def typed(
+    record: type[BaseModel], given: Iterable[tuple[str, str]]
+) -> tuple[dict[str, str], dict[str, Any], list[str]]:
+    """Return what is given as text: the texts by name, the values of those that can be read, and what is wrong."""
     faults: list[str] = []
     texts: dict[str, str] = {}
     values: dict[str, Any] = {}
@@ -81,21 +100,18 @@ def parse(
         else:
             texts[name] = text
             try:
-                values[name] = read(text, record.model_fields[name].annotation)
-            except ValueError:
-                faults.append(unreadable(name, text, record))
-    bad = set(texts) - set(values)
-    for _ in range(2):  # rules between parameters are looked at when each is legal by itself
-        try:
-            record(**{**defaults, **{name: value for name, value in values.items() if name not in bad}})
-            break
-        except ValidationError as error:
-            found = _faults(record, error, {**defaults, **values}, texts)
-            faults += [line for _, line in found if not any(re.search(rf"\b{name}\b", line) for name in bad)]
-            bad |= {name for name, _ in found if name}
-    if faults:
-        raise RefusedError(_told(faults, ask))
-    return values
+                values[name] = value_of(record, name, text)
+            except ValueError as error:
+                faults.append(str(error))
+    return texts, values, faults
+
+
+def value_of(record: type[BaseModel], name: str, text: str) -> Any:
+    """Return the value of one parameter; ValueError with the words for a text that cannot be read."""
+    try:
+        return read(text, record.model_fields[name].annotation)
+    except ValueError:
+        raise ValueError(_unreadable(name, text, record)) from None
 
 
 def settle(record: type[Record], values: Mapping[str, Any], ask: str) -> Record:
@@ -105,9 +121,9 @@ def settle(record: type[Record], values: Mapping[str, Any], ask: str) -> Record:
     try:
         legal = record(**known)
     except ValidationError as error:
-        raise RefusedError(_told([*faults, *(line for _, line in _faults(record, error, known, {}))], ask)) from None
+        raise refused([*faults, *(line for _, line in _faults(record, error, known, {}))], ask) from None
     if faults:
-        raise RefusedError(_told(faults, ask))
+        raise refused(faults, ask)
     return legal
 
 
@@ -119,8 +135,11 @@ def _injected(names: Mapping[str, Any]) -> dict[str, Any]:
     return {target.id: names.get(target.id) for target in targets if isinstance(target, ast.Name)}
 
 
-def _told(faults: list[str], ask: str) -> str:
-    return "\n".join([*dict.fromkeys(faults), f"{ask} lists what may be set"])
+def refused(faults: Iterable[str], ask: str, most: int | None = None) -> RefusedError:
+    """Return the refusal that tells ``faults``, or ``most`` of them and how many more there are."""
+    lines = list(dict.fromkeys(faults))
+    more = [] if most is None or len(lines) <= most else [f"and {len(lines) - most} more"]
+    return RefusedError("\n".join([*lines[:most], *more, f"{ask} lists what may be set"]))
 
 
 def _unknown(name: str, text: str, record: type[BaseModel]) -> str:
@@ -129,8 +148,7 @@ def _unknown(name: str, text: str, record: type[BaseModel]) -> str:
     return f"{name} = {text}: there is no such parameter; {meant}"
 
 
-def unreadable(name: str, text: str, record: type[BaseModel]) -> str:
-    """Return what is said of a value that a parameter cannot have: its name, the value, what is allowed."""
+def _unreadable(name: str, text: str, record: type[BaseModel]) -> str:
     return f"{name} = {text}: must be {allowed(record.model_fields[name])}"
 
 
@@ -148,5 +166,5 @@ def _faults(
         else:
             value = values[name]
             text = repr(value) if isinstance(value, str) else write(value)
-            found.append((name, unreadable(name, texts.get(name, text), record)))
+            found.append((name, _unreadable(name, texts.get(name, text), record)))
     return found

@@ -13,7 +13,7 @@ from typing import Any
 from tfnewton.rerun import provenance
 from tfnewton.rerun.chapters import Chapter
 
-__all__ = ["ROWS", "collect", "comma_separated"]
+__all__ = ["ROWS", "collect", "comma_separated", "tables"]
 
 ROWS = "application/vnd.dataresource+json"
 _METADATA = ("kernelspec", "language_info")
@@ -27,8 +27,8 @@ def collect(
     seconds: Sequence[tuple[str, float]],
 ) -> dict[str, bytes]:
     """Return the files of a run by name: the notebook, ``figures/``, ``tables/`` and ``run.json``."""
-    tables = dict(_tables(notebook))
-    files = {f"tables/{name}.csv": comma_separated(table) for name, table in tables.items()}
+    shown = dict(tables(notebook))
+    files = {f"tables/{name}.csv": comma_separated(table) for name, table in shown.items()}
     figures = []
     for name, described, data in _figures(notebook):
         figures.append({"name": name, **described})
@@ -36,7 +36,7 @@ def collect(
         files[f"figures/{name}.svg"] = "".join(data["image/svg+xml"]).encode()
     files[f"{chapter.file}.ipynb"] = _written(notebook)
     record = {
-        **_parameters(chapter, values, tables),
+        **_parameters(chapter, values, shown),
         "started": started.isoformat(timespec="seconds"),
         "seconds": round((datetime.now(UTC) - started).total_seconds(), 3),
         "cells": [{"heading": heading, "seconds": of} for heading, of in seconds],
@@ -45,17 +45,17 @@ def collect(
         "code": provenance.fingerprint(chapter),
         "threads": provenance.threads(),
         "device": "cpu",
-        "tables": [{"name": name, "title": of["title"], "schema": of["schema"]} for name, of in tables.items()],
+        "tables": [{"name": name, "title": of["title"], "schema": of["schema"]} for name, of in shown.items()],
         "figures": figures,
     }
     return files | {"run.json": (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode()}
 
 
-def _parameters(chapter: Chapter, values: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
+def _parameters(chapter: Chapter, values: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was run, and the number that stands for it, None where the chapter shows none."""
     headline = chapter.entry.headline
     try:
-        value = headline.value(tables[headline.table], values)
+        value = headline.value(shown[headline.table], values)
     except (KeyError, ValueError):
         value = None
     return {
@@ -97,7 +97,8 @@ def _outputs(notebook: Any) -> Iterator[tuple[Any, Mapping[str, Any]]]:
             yield cell, output.get("data", {})
 
 
-def _tables(notebook: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def tables(notebook: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield name and rows of each table that an executed notebook shows."""
     for _, data in _outputs(notebook):
         if ROWS in data:
             yield data[ROWS]["name"], data[ROWS]

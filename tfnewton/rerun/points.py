@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, get_origin
 
 from tfnewton.rerun.chapters import Chapter
 from tfnewton.rerun.grid import read_grid
-from tfnewton.rerun.legality import RefusedError, unreadable
-from tfnewton.rerun.values import read, write
+from tfnewton.rerun.legality import RefusedError, refused, typed, value_of
+from tfnewton.rerun.values import write
 
-__all__ = ["Points", "read_points", "words"]
+__all__ = ["Points", "key", "read_points"]
 
 _TOLD = 6  # faults
 
@@ -53,48 +53,27 @@ def read_points(
     Raises:
         ValueError: texts that cannot be read, or points that are not legal, all faults in one message.
     """
-    fields, faults = chapter.parameters.model_fields, dict[str, None]()
-    fixed: dict[str, Any] = {}
-    for name, text in given:
-        if name in fixed:
-            faults[f"{name} = {text}: is given twice"] = None
-        try:
-            fixed[name] = _read(chapter, name, text) if name in fields else text
-        except ValueError as error:
-            faults[str(error)] = None
+    record = chapter.parameters
+    fields = record.model_fields
+    texts, fixed, faults = typed(record, given)
     lists = {name for name, of in fields.items() if get_origin(of.annotation) is list}
     try:
-        found = read_grid(grid, {name: partial(_read, chapter, name) for name in fields}, lists, zipped)
+        found = read_grid(grid, {name: partial(value_of, record, name) for name in fields}, lists, zipped)
     except ValueError as error:
-        raise _refused(chapter, [*faults, *str(error).splitlines()]) from None
-    faults |= {
-        f"{name}: is swept with -g and set with -p, so one of the two must go": None
-        for name in fixed
-        if name in found.axes
-    }
+        raise refused([*faults, *str(error).splitlines()], chapter.ask, _TOLD) from None
+    both = [name for name in texts if name in found.axes]
+    faults += [f"{name}: is swept with -g and set with -p, so one of the two must go" for name in both]
     base, points = chapter.read([], preset) | fixed, []
     for point in found.points:
         try:
             points.append(chapter.settle(base | point))
         except RefusedError as error:
-            faults |= dict.fromkeys(str(error).splitlines()[:-1])
+            faults += str(error).splitlines()[:-1]
     if faults:
-        raise _refused(chapter, list(faults))
+        raise refused(faults, chapter.ask, _TOLD)
     return Points(found.axes, points, str(found))
 
 
-def _read(chapter: Chapter, name: str, text: str) -> Any:
-    try:
-        return read(text, chapter.parameters.model_fields[name].annotation)
-    except ValueError:
-        raise ValueError(unreadable(name, text, chapter.parameters)) from None
-
-
-def _refused(chapter: Chapter, faults: Sequence[str]) -> RefusedError:
-    more = [f"and {len(faults) - _TOLD} more"] if len(faults) > _TOLD else []
-    return RefusedError("\n".join([*faults[:_TOLD], *more, f"{chapter.ask} lists what may be set"]))
-
-
-def words(axes: Mapping[str, Any]) -> str:
-    """Return the swept values of a point in one line."""
-    return ", ".join(f"{name} = {write(value)}" for name, value in axes.items())
+def key(values: Mapping[str, Any]) -> str:
+    """Return what tells a point from others of its chapter."""
+    return write(list(values.values()))

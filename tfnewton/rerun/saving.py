@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
@@ -16,7 +17,7 @@ from typing import Any
 from tfnewton.rerun.chapters import Chapter
 from tfnewton.rerun.values import write
 
-__all__ = ["candidates", "earlier", "name_of", "record", "save", "writable"]
+__all__ = ["candidates", "earlier", "name_of", "record", "save", "table", "writable"]
 
 _LONGEST = 100  # characters of a folder's name
 
@@ -58,6 +59,15 @@ def record(folder: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or not {"chapter", "parameters", "code"} <= set(found):
         raise ValueError(f"{folder / 'run.json'}: is no record of a run")
     return found
+
+
+def table(folder: Path, name: str) -> list[dict[str, str]] | None:
+    """Return the rows of a table of a run folder, as its CSV has them; None where the run has no such table."""
+    path = folder / "tables" / f"{name}.csv"
+    if not path.exists():
+        return None
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def earlier(place: Path, chapter: Chapter, values: Mapping[str, Any], code: str) -> Path | None:

@@ -12,7 +12,7 @@ from tfnewton.cluster.task import Failure, note, stopping
 from tfnewton.rerun import saving
 from tfnewton.rerun.chapters import Chapter
 from tfnewton.rerun.execution import Progress, execute
-from tfnewton.rerun.points import Points
+from tfnewton.rerun.points import Points, key
 from tfnewton.rerun.provenance import fingerprint
 from tfnewton.rerun.run import RUNS
 
@@ -54,8 +54,8 @@ def earlier(chapter: Chapter, points: Points, root: Path) -> list[Outcome]:
 
 def left(points: Points, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """Return the points that are in none of ``outcomes``."""
-    there = [of.values for of in outcomes]
-    return [values for values in points.points if values not in there]
+    there = {key(of.values) for of in outcomes}
+    return [values for values in points.points if key(values) not in there]
 
 
 def sweep(
