@@ -35,6 +35,11 @@ def problem(d: int, log_kappa: float, is_symmetric: bool, seed: int) -> tuple[np
     return A, rng.uniform(0.1, 1.9) / scale**2 * A.T, kappa if d > 1 else 1.0
 
 
+def cancelled(A: np.ndarray, start: np.ndarray) -> float:
+    """By what factor the first step shortens the start: 2X and XAX cancel, and their round-off stays."""
+    return max(1.0, norm(start) / norm(plain(A, start, 1)))
+
+
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize(("kind", "is_symmetric"), [("general", False), ("sym", False), ("sym", True)])
 def test_stored_iterates(d: int, kind: str, is_symmetric: bool) -> None:
@@ -61,24 +66,24 @@ problems = st.tuples(st.integers(1, 32), st.integers(0, 25), st.booleans(), st.i
 @given(problems, st.floats(0, 8))
 @settings(deadline=None, max_examples=tries(60))
 def test_equals_the_plain_iteration(case: tuple[int, int, bool, int], log_kappa: float) -> None:
-    """Within 10 kappa times machine precision, so within 3e-13 for kappa up to a hundred."""
+    """Within 10 kappa times machine precision, but for what the first step cancels."""
     d, steps, is_symmetric, seed = case
     A, start, kappa = problem(d, log_kappa, is_symmetric, seed)
     X, expected = invert(newton_schulz(d, steps, is_symmetric), start, A), plain(A, start, steps)
-    assert norm(X - expected) <= 10 * kappa * EPS * norm(expected)
+    assert norm(X - expected) <= 10 * kappa * EPS * cancelled(A, start) * norm(expected)
 
 
 @given(problems, st.floats(0, 3))
 @settings(deadline=None, max_examples=tries(60))
 def test_single_precision(case: tuple[int, int, bool, int], log_kappa: float) -> None:
-    """Within 20 kappa times float32's precision of the plain iteration in double precision."""
+    """Within 20 kappa times float32's precision of the plain iteration in double precision, but for what cancels."""
     d, steps, is_symmetric, seed = case
     A, start, kappa = problem(d, log_kappa, is_symmetric, seed)
     A, start = A.astype(np.float32), start.astype(np.float32)
     X = invert(newton_schulz(d, steps, is_symmetric).to(torch.float32), start, A)
     expected = plain(A.astype(float), start.astype(float), steps)
     assert X.dtype == np.float32
-    assert norm(X - expected) <= 20 * kappa * EPS32 * norm(expected)
+    assert norm(X - expected) <= 20 * kappa * EPS32 * cancelled(A.astype(float), start.astype(float)) * norm(expected)
 
 
 @pytest.mark.parametrize("is_symmetric", [False, True])
