@@ -3,8 +3,8 @@
     python -m benchmarks.sweeps [ROUNDS]
 
 One worker is this process, as for ``--workers 1``; two are processes that stay up. They take turns in one run, so that
-a busy machine is busy for both. A point inverts a matrix by Newton steps for some tenths of a second; the table has the
-medians of the rounds and their ratio.
+a busy machine is busy for both. A point inverts a matrix by Newton steps for about half a second, far less than a
+chapter takes; the table has the medians of the rounds and their ratio.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 
 from tfnewton.cluster.pool import Pool, connect
 
-POINTS, SIZE, STEPS = 16, 160, 60
+POINTS, SIZE, STEPS, REPEATS = 12, 160, 60, 16
 
 
 def point(seed: int) -> float:
@@ -24,7 +24,7 @@ def point(seed: int) -> float:
 
     B = np.random.default_rng(seed).standard_normal((SIZE, SIZE)) / SIZE**0.5
     A = B @ B.T + np.eye(SIZE)
-    for _ in range(4):
+    for _ in range(REPEATS):
         X = A / np.linalg.norm(A) ** 2
         for _ in range(STEPS):
             X = 2 * X - X @ (A @ X)

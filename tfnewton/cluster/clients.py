@@ -19,11 +19,13 @@ from tfnewton.cluster import task
 __all__ = ["local_client", "quiet", "remote_client"]
 
 _ANSWER = 5  # seconds in which a scheduler must answer
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 _SETTINGS = {
+    # Without dask's MALLOC_TRIM_THRESHOLD_, with which every array above 128 KB is a new mapping of pages.
+    "distributed.nanny.pre-spawn-environ": _ONE_THREAD,
     "distributed.deploy.lost-worker-timeout": "1 hour",  # else a worker that starts anew slowly is given up
     "distributed.scheduler.worker-saturation": 1.0,  # a worker that is killed holds one task, which is to blame
 }
-_ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @contextmanager
@@ -49,7 +51,7 @@ def local_client(workers: int) -> Iterator[tuple[Client, Callable[[], None]]]:
 
 
 def _tended(workers: int) -> Iterator[tuple[Client, Callable[[], None]]]:
-    with _environment(dict.fromkeys(_ONE_THREAD, "1")):  # read at once, also for workers that start later
+    with _environment(_ONE_THREAD):  # read at once, also for workers that start later
         cluster = LocalCluster(
             n_workers=workers,
             threads_per_worker=1,

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import copy
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
@@ -118,6 +120,7 @@ def execute(chapter: Chapter, values: Mapping[str, Any], watch: Watch | None = N
 
 def _with_parameters(chapter: Chapter, changed: Mapping[str, Any]) -> Any:
     """Return the chapter as papermill prepares it: the changed parameters in a cell after the published ones."""
+    _import_jsonschema()
     import nbformat
     from papermill.parameterize import parameterize_notebook
 
@@ -126,6 +129,17 @@ def _with_parameters(chapter: Chapter, changed: Mapping[str, Any]) -> Any:
     for cell in notebook.cells:
         cell.metadata.setdefault("tags", [])
     return parameterize_notebook(notebook, dict(changed)) if changed else notebook
+
+
+def _import_jsonschema() -> None:
+    """Import what checks notebooks, without a grammar of addresses: no notebook needs it, and it takes seconds."""
+    grammar = "rfc3987_syntax"
+    hidden = sys.modules.setdefault(grammar, None) is None  # type: ignore[arg-type] # the import system knows None
+    try:
+        import_module("jsonschema")
+    finally:
+        if hidden:
+            del sys.modules[grammar]
 
 
 def _carry_out(notebook: Any, progress: Progress, watch: Watch, here: Path) -> None:
