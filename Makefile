@@ -6,7 +6,7 @@ export OMP_NUM_THREADS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 BIN := .venv/bin
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
+PYTEST := $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -31,13 +31,13 @@ test: chromium .venv/test book
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) -m "not long" --nbval --nbval-current-env tests notebooks
+	$(PYTEST) --dist loadscope --no-loadscope-reorder -m "not long" --nbval --nbval-current-env tests notebooks
 
 test-quick: .venv/test
-	$(PYTEST) -p no:nbval -m "not slow and not long" tests
+	$(PYTEST) --dist loadscope -p no:nbval -m "not slow and not long" tests
 
 test-long: .venv/test
-	TIMES_AS_MANY_CASES=10 $(PYTEST) -m "long or hypothesis" tests
+	TIMES_AS_MANY_CASES=10 $(PYTEST) --dist worksteal -m "long or hypothesis" tests
 
 mutants: .venv/mutants
 	$(BIN)/python -m benchmarks.mutants

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -32,8 +33,17 @@ def faults(figure: Figure) -> list[str]:
 
 
 def watch() -> None:
-    """Have every figure of the book refused that has faults; to be called before its modules are imported."""
+    """Have every figure of the book refused that has faults; to be called before its modules are imported.
+
+    Where figures are shown, as in a notebook, they are not drawn once more.
+    """
+    from IPython.core.getipython import get_ipython
+
     from tfnewton.figures import style
+
+    shell: Any = get_ipython()
+    if shell is not None:
+        shell.display_formatter.formatters["image/png"].enabled = False
 
     released = style.finish
 

@@ -7,7 +7,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from tfnewton.rerun.catalogue import CATALOGUE, Headline, duration
+from tfnewton.rerun.catalogue import CATALOGUE, Headline
 from tfnewton.rerun.chapters import Chapter, chapters, find, folder
 from tfnewton.rerun.outputs import ROWS
 
@@ -63,23 +63,3 @@ def test_a_headline_that_is_not_there_is_refused() -> None:
         Headline("table", "gain", "a gain").value(TABLE, {})
     with pytest.raises(ValueError, match="table:loss: has no row for layers = 4"):
         Headline("table", "loss", "a loss", "layers").value(TABLE, {"layers": 4})
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (1, "a few seconds"),
-        (6, "a few seconds"),
-        (7, "10 seconds"),
-        (24, "20 seconds"),
-        (49, "50 seconds"),
-        (60, "a minute"),
-        (89, "a minute"),
-        (91, "2 minutes"),
-        (600, "10 minutes"),
-        (3600 * 1.6, "2 hours"),
-        (3600 * 10, "10 hours"),
-    ],
-)
-def test_times_are_told_in_round_words(seconds: float, words: str) -> None:
-    assert duration(seconds) == words

@@ -123,7 +123,7 @@ def test_list_tells_every_chapter() -> None:
     assert [one["name"] for one in told] == [of.name for of in chapters()]
     assert told[2]["headline"] == "inverse-residuals-table:error"
     text = call("list").stdout
-    assert " 3  matrix_inversion, a few seconds\n    two layers of linear attention are one Newton step" in text
+    assert " 3  matrix_inversion, about 15 s\n    two layers of linear attention are one Newton step" in text
     assert all(str(of.entry.headline) in text for of in chapters())
 
 
@@ -179,7 +179,7 @@ def test_a_long_run_is_told_and_asked_about_where_somebody_is(
     monkeypatch.setattr(progress, "somebody_is_there", lambda: terminal)
     long = ("-p", "retrain=yes", "-p", "layers=12", "-p", "steps=10000")
     done = CliRunner().invoke(app, ["run", "9", *long, *options], input=answer)
-    assert re.search(r"This takes about \d+ (minutes|hours) on one core\.", done.stderr)
+    assert re.search(r"This takes about \d+(\.\d)? (min|h) on one core\.", done.stderr)
     assert ("Begin?" in done.output) is (terminal and not options)
     assert (len(asked), done.exit_code) == ((1, 0) if runs else (0, 130))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["CATALOGUE", "Entry", "Headline", "duration"]
+__all__ = ["CATALOGUE", "Entry", "Headline"]
 
 Values = Mapping[str, Any]
 
@@ -67,19 +67,6 @@ class Entry:
     more: Callable[[Values], float] = _nothing
 
 
-def duration(seconds: float) -> str:
-    """Return a time in round words: ``a few seconds``, ``20 seconds``, ``2 minutes``, ``3 hours``."""
-    if seconds <= 6:
-        return "a few seconds"
-    if seconds < 50:
-        return f"{10 * max(1, round(seconds / 10))} seconds"
-    if seconds < 90:
-        return "a minute"
-    if seconds < 90 * 60:
-        return f"{round(seconds / 60)} minutes"
-    return f"{max(2, round(seconds / 3600))} hours"
-
-
 def _training(a_layer_step: float) -> Callable[[Values], float]:
     """Return what ``retrain`` adds, in proportion to layers and steps; measured with batches of 128 on one core."""
 
@@ -93,7 +80,7 @@ CATALOGUE: dict[str, Entry] = {
     "linear_transformer": Entry(
         "a linear transformer is a short formula, and a layer of it a line of algebra",
         Headline("transformer-residual-table", "residual", "residual after 16 layers"),
-        5,
+        15,
         {
             "wide": {"d": 32, "n": 256, "heads": 8},
             "one-feature": {"d": 1, "n": 4, "heads": 1},
@@ -102,7 +89,7 @@ CATALOGUE: dict[str, Entry] = {
     "newton_iteration": Entry(
         "Newton's iteration squares what is missing: how many steps, from which start, at which order",
         Headline("newton-steps-table", "spectral", "steps of order two from the spectral start"),
-        6,
+        20,
         {
             "ill-conditioned": {"d": 16, "kappa": 1e5, "steps": 60},
             "well-conditioned": {"kappa": 2.0, "steps": 12},
@@ -112,7 +99,7 @@ CATALOGUE: dict[str, Entry] = {
     "matrix_inversion": Entry(
         "two layers of linear attention are one Newton step for the inverse of a matrix",
         Headline("inverse-residuals-table", "error", "relative error after the last step"),
-        5,
+        15,
         {
             "ill-conditioned": {"kappa": 1e4, "steps": 40},
             "symmetric": {"symmetric": True, "d": 8, "kappa": 100.0, "steps": 20},
@@ -122,7 +109,7 @@ CATALOGUE: dict[str, Entry] = {
     "linear_regression": Entry(
         "a transformer that fits least squares and ridge to the examples in its prompt",
         Headline("regression-errors-table", "from ε R", "relative error of the weights"),
-        20,
+        40,
         {
             "diabetes": {"dataset": "diabetes", "d": 10, "n": 200, "steps": 24},
             "ridge": {"ridge": 1.0, "noise": 1.0},
@@ -132,7 +119,7 @@ CATALOGUE: dict[str, Entry] = {
     "self_concordance": Entry(
         "how far the regularised logistic loss can be trusted near a point, with the sharp constant",
         Headline("sc-hessian-table", "data, largest", "growth of the Hessian on lines of data"),
-        10,
+        15,
         {
             "strong-penalty": {"mu": 1.0},
             "weak-penalty": {"mu": 1e-3},
@@ -143,7 +130,7 @@ CATALOGUE: dict[str, Entry] = {
     "damped_newton": Entry(
         "the two phases of the damped Newton method, and what errors in its steps cost",
         Headline("dn-theorem-table", "paper", "steps of phase I", row="first"),
-        10,
+        15,
         {
             "far-start": {"start": 1000.0},
             "weak-penalty": {"mu": 0.01},
@@ -154,7 +141,7 @@ CATALOGUE: dict[str, Entry] = {
     "logistic_construction": Entry(
         "a transformer whose layers make one damped Newton step, with an error that is asked for",
         Headline("logistic-inversion-table", "measured", "error of the step", row="inversion_steps"),
-        30,
+        25,
         {
             "coarse": {"error": 0.1, "inversion_steps": 4},
             "fine": {"error": 1e-5, "inversion_steps": 12},
@@ -165,7 +152,7 @@ CATALOGUE: dict[str, Entry] = {
     "main_theorem": Entry(
         "how many layers and units take logistic regression to a given error",
         Headline("main-steps-table", "distance r", "distance to the minimiser at the last step shown"),
-        30,
+        35,
         {
             "breast-cancer": {"dataset": "breast_cancer", "d": 4, "n": 60, "error": 0.01, "steps": 8},
             "long-walk": {"mu": 0.01, "steps": 30},
@@ -176,7 +163,7 @@ CATALOGUE: dict[str, Entry] = {
     "training_linear_attention": Entry(
         "what trained linear attention does on least squares, depth by depth, beside Newton's method",
         Headline("training-this-model", "trimmed_mean", "trimmed mean of the model's squared errors", row="first"),
-        60,
+        90,
         {
             "noisy": {"noise": 1.0},
             "ill-conditioned": {"kappa": 100.0},
@@ -188,7 +175,7 @@ CATALOGUE: dict[str, Entry] = {
     "moving_the_query": Entry(
         "what trained models answer when the query leaves the range of training",
         Headline("query-inside-trimmed-table", "query out", "root of the trimmed mean inside the range", row="layers"),
-        60,
+        80,
         {
             "shallow": {"layers": 2},
             "far": {"range": 500.0},
@@ -198,7 +185,7 @@ CATALOGUE: dict[str, Entry] = {
     "which_polynomial": Entry(
         "which polynomial of the Gram matrix a trained model applies, and whether one is fixed",
         Headline("polynomial-residuals-table", "trained", "residual of the trained model", row="layers"),
-        60,
+        40,
         {
             "shallow": {"layers": 2},
             "ill-conditioned": {"kappa": 100.0},
@@ -207,7 +194,7 @@ CATALOGUE: dict[str, Entry] = {
     "training_logistic": Entry(
         "a trained encoder on logistic regression: what its depth is worth in Newton steps",
         Headline("logistic-steps-from", "from the encoder", "mean loss of the encoder above the least", row="first"),
-        60,
+        45,
         {
             "shallow": {"layers": 2},
             "weak-penalty": {"mu": 0.01},
@@ -221,7 +208,7 @@ CATALOGUE: dict[str, Entry] = {
         Headline(
             "conditioning-losses", "Newton order 2", "loss of Newton's order two over predicting zero, at the last κ"
         ),
-        60,
+        80,
         {
             "quiet": {"noises": [0.0]},
             "deep": {"layers": 8, "kappas": [10.0, 100.0]},

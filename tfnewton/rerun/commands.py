@@ -200,8 +200,7 @@ def _pairs(settings: list[str] | None) -> list[tuple[str, str]]:
 
 def _agree(seconds: float, yes: bool, workers: int = 1) -> None:
     """Say how long a long run takes, and ask where somebody can answer."""
-    from tfnewton.cluster.progress import agreed
-    from tfnewton.rerun.catalogue import duration
+    from tfnewton.cluster.progress import agreed, duration
 
     on = "one core" if workers == 1 else f"{workers} cores"
     if seconds / workers > ASK_FROM and not agreed(f"This takes about {duration(seconds / workers)} on {on}.", yes):

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tfnewton.rerun.catalogue import duration
+from tfnewton.cluster.progress import duration
 from tfnewton.rerun.chapters import Chapter, told
 from tfnewton.rerun.values import write
 
@@ -41,7 +41,7 @@ def parameters(of: Chapter) -> dict[str, Any]:
 def show_chapters(found: Sequence[Chapter]) -> None:
     """Print three lines a chapter."""
     for of in found:
-        print(f"{of.number:2}  {of.name}, {duration(of.entry.seconds)}")
+        print(f"{of.number:2}  {of.name}, about {duration(of.entry.seconds)}")
         print(f"    {of.entry.shows}")
         print(f"    headline quantity: {of.entry.headline.label} ({of.entry.headline})")
 
@@ -55,7 +55,7 @@ def show_parameters(of: Chapter) -> None:
         cells = (one["name"], one["type"], write(one["default"]), one["allowed"], one["help"])
         table.add_row(*map(Text, cells))
     console = _console()
-    console.print(Text(f"{of.number}  {of.title}: {duration(of.entry.seconds)} at the defaults"))
+    console.print(Text(f"{of.number}  {of.title}: about {duration(of.entry.seconds)} at the defaults"))
     console.print(table)
     for names, cost in of.entry.costly.items():
         console.print(Text(f"{names}: {cost}"))
