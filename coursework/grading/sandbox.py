@@ -1,0 +1,127 @@
+"""A kernel for a stranger's notebook: limits, an audit hook and, where the machine has them, namespaces.
+
+    python -m grading.sandbox HIDDEN HOME [argument of ipykernel ...]
+
+``HIDDEN`` is the folder of the course, with gradebook, masters and other submissions; ``HOME`` the one of this
+submission, which lies in it. The limits hold against accidents and the hook against ordinary Python; neither is a wall
+against somebody who means harm, which is why ``namespaces`` is there, and a container is better.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jupyter_core.paths import jupyter_runtime_dir
+
+__all__ = ["command", "isolation", "namespaces"]
+
+GIGABYTE = 2**30
+LIMITS = {
+    resource.RLIMIT_AS: 8 * GIGABYTE,
+    resource.RLIMIT_CPU: 600,  # seconds, of a whole submission
+    resource.RLIMIT_FSIZE: GIGABYTE // 8,
+    resource.RLIMIT_CORE: 0,
+}
+_ANYWHERE = ("/dev/null", "/dev/tty")
+# Events of sys.addaudithook that a student's code has no business with.
+_REFUSED = {
+    "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "os.kill", "os.killpg", "pty.spawn",
+    "subprocess.Popen", "socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo", "socket.gethostbyname",
+}  # fmt: skip
+_CHANGES = {
+    "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "os.chown",
+    "os.utime", "shutil.rmtree", "shutil.move", "shutil.copyfile", "shutil.copytree",
+}  # fmt: skip
+_READS = {"os.listdir", "os.scandir", "sqlite3.connect"}
+
+
+@cache
+def namespaces() -> tuple[str, ...]:
+    """Return the command that gives a process a network of its own, empty; () where the machine allows none."""
+    if shutil.which("unshare") is None:
+        return ()
+    for options in (("--net",), ("--user", "--map-current-user", "--net")):
+        tried = subprocess.run(["unshare", *options, "true"], capture_output=True, check=False)
+        if tried.returncode == 0:
+            return ("unshare", *options)
+    return ()
+
+
+def isolation() -> str:
+    """Return in words what holds a submission."""
+    net = "a network namespace without a network" if namespaces() else "no network namespace (this machine allows none)"
+    return f"limits of memory, time and file size; an audit hook; {net}"
+
+
+def command(hidden: Path, home: Path, kernel: list[str]) -> list[str]:
+    """Return the command that starts a kernel in the sandbox; ``kernel`` are the arguments of ipykernel."""
+    return [*namespaces(), sys.executable, "-m", __name__, str(hidden), str(home), *kernel]
+
+
+def _limit() -> None:
+    for what, most in LIMITS.items():
+        _, hard = resource.getrlimit(what)
+        least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (least, least))
+
+
+def _inside(path: Any, *folders: str) -> bool:
+    if isinstance(path, int):  # an open file
+        return True
+    real = os.path.realpath(os.fsdecode(path))
+    return any(real == folder or real.startswith(folder + os.sep) for folder in folders)
+
+
+def _guard(hidden: str, home: str) -> None:
+    """Refuse, from now on and for good, what the code of a submission must not do."""
+    writable = (home, *map(os.path.realpath, (tempfile.gettempdir(), jupyter_runtime_dir())))
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in _REFUSED:
+            raise PermissionError(f"{event} is not allowed while work is graded")
+        if event == "open":
+            path, mode, flags = arguments
+            writes = any(letter in (mode or "") for letter in "wax+") or bool(
+                (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+            )
+            if _secret(path) or (writes and not _inside(path, *writable, *_ANYWHERE)):
+                raise PermissionError(f"{os.fsdecode(path)}: cannot be opened while work is graded")
+        elif event in _CHANGES and any(
+            _secret(path) or not _inside(path, *writable) for path in arguments if _is_path(path)
+        ):
+            raise PermissionError(f"{event}: changes nothing outside the folder of the submission")
+        elif event in _READS and _secret(arguments[0]):
+            raise PermissionError(f"{event}: cannot be looked into while work is graded")
+
+    def _secret(path: Any) -> bool:
+        return path is not None and _inside(path, hidden) and not _inside(path, home)
+
+    sys.addaudithook(hook)
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, bytes, os.PathLike))
+
+
+def main() -> None:
+    """Become a kernel whose cells are guarded."""
+    hidden, home, *arguments = sys.argv[1:]
+    _limit()
+    from ipykernel.kernelapp import IPKernelApp
+
+    application: Any = IPKernelApp.instance()
+    application.initialize(arguments)  # opens its sockets
+    _guard(os.path.realpath(hidden), os.path.realpath(home))
+    application.start()
+
+
+if __name__ == "__main__":
+    main()
