@@ -4,9 +4,8 @@ import os
 import sys
 from pathlib import Path
 
-from traitlets.config import get_config
-
 from nbgrader import preprocessors
+from traitlets.config import get_config
 
 HERE = Path(__file__).parent  # of coursework/, in the project
 sys.path.insert(0, str(HERE))

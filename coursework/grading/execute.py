@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from jupyter_client.manager import AsyncKernelManager
-from nbgrader.preprocessors import Execute
 from nbclient.util import run_sync
+from nbgrader.preprocessors import Execute
 from traitlets import Unicode
 
 from grading import sandbox

@@ -1,0 +1,109 @@
+"""A course laid out for nbgrader: masters of one variant, configuration, and what students get of them.
+
+    make coursework [VARIANT=3] [MASTERS=folder] [COURSE=folder]
+
+Afterwards every command of nbgrader works in the folder of the course.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import nbformat
+import typer
+
+from grading.leaks import leaks
+
+__all__ = ["lay_out", "release"]
+
+HERE = Path(__file__).parents[1]
+CONFIGURATION = """\
+# Made by `make coursework`; nbgrader reads it in this folder.
+c = get_config()
+load_subconfig({path!r})
+"""
+
+
+def lay_out(masters: Path, course: Path, variant: int) -> list[str]:
+    """Copy ``masters`` into ``course`` with the variant written in, and return the names of the assignments.
+
+    What has been submitted, graded and released stays.
+
+    Raises:
+        ValueError: a negative variant, no assignment in ``masters``, or a master without a cell for the variant.
+    """
+    if variant < 0:
+        raise ValueError(f"variant = {variant}: must be 0 or more")
+    found = sorted(masters.glob("*/*.ipynb"))
+    if not found:
+        raise ValueError(f"masters = {masters}: has no assignment, a folder with a notebook in it")
+    instances = {path: _instance(path, variant) for path in found}
+    course.mkdir(parents=True, exist_ok=True)
+    for path, notebook in instances.items():
+        to = course / "source" / path.parent.name
+        shutil.copytree(path.parent, to, dirs_exist_ok=True)
+        nbformat.write(notebook, to / path.name)
+    (course / "nbgrader_config.py").write_text(
+        CONFIGURATION.format(path=str(HERE / "nbgrader_config.py")), encoding="utf-8"
+    )
+    return sorted({path.parent.name for path in found})
+
+
+def _instance(path: Path, variant: int) -> Any:
+    """Return the master of a variant."""
+    notebook = nbformat.read(path, as_version=4)
+    cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    if len(cells) != 1 or not cells[0].source.startswith("variant = "):
+        raise ValueError(f"{path}: must have one cell with the tag `parameters`, of one line, `variant = 0`")
+    _, _, comment = cells[0].source.partition("#")
+    cells[0].source = f"variant = {variant}" + (f"  #{comment}" if comment else "")
+    return notebook
+
+
+def release(course: Path, names: list[str]) -> None:
+    """Have nbgrader make what students get of the assignments, and look through it.
+
+    Raises:
+        RuntimeError: nbgrader refuses a master, or something that students must not see is in what they get.
+    """
+    for name in names:
+        command = [sys.executable, "-m", "nbgrader", "generate_assignment", name, "--force"]
+        done = subprocess.run(command, cwd=course, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{name}: nbgrader refuses it\n{done.stderr}")
+    faults = [*leaks(course / "source", [course / "release"]), *_silent(course / "release")]
+    if faults:
+        raise RuntimeError("\n".join(faults))
+
+
+def _silent(released: Path) -> Iterator[str]:
+    """Yield in words each graded cell that is empty in the release, and does not say what is graded there."""
+    for path in sorted(released.rglob("*.ipynb")):
+        for cell in nbformat.read(path, as_version=4).cells:
+            of = cell.metadata.get("nbgrader", {})
+            if of.get("grade") and not cell.source.strip():
+                yield f"{path.name}: the graded cell {of['grade_id']} is empty, and must say what is graded there"
+
+
+def main(
+    variant: Annotated[int, typer.Option(help="Which instance of the tasks.")] = 0,
+    masters: Annotated[Path, typer.Option(help="The folder of the masters, a folder each.")] = HERE / "source",
+    course: Annotated[Path, typer.Option(help="Where the course is laid out.")] = Path("_build/coursework"),
+) -> None:
+    """Lay out a course, and make what students get of it."""
+    try:
+        names = lay_out(masters, course, variant)
+        release(course, names)
+    except (ValueError, RuntimeError) as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(1) from None
+    print(f"{course / 'release'}: {', '.join(names)}, variant {variant}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
