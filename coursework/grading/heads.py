@@ -24,13 +24,12 @@ class Matrices(NamedTuple):
     query: Real
 
 
-def layers_of(model: object, layout: dict[str, int], depth: int) -> list[list[Matrices]]:
-    """Return the heads of each layer of a submitted transformer, which must have these blocks and this depth."""
+def layers_of(model: object, layout: dict[str, int]) -> list[list[Matrices]]:
+    """Return the heads of each layer of a submitted transformer, which must have these blocks."""
     observe(type(model) is Transformer, f"what came back is a {type(model).__name__}, not a Transformer")
     assert isinstance(model, Transformer)
     sizes = model.layout.sizes
     observe(list(sizes.items()) == list(layout.items()), f"the layout is {sizes}, asked for was {layout}")
-    observe(len(model.layers) == depth, f"the transformer has {len(model.layers)} layers, asked for were {depth}")
     return [layer_of(layer, model.layout.width) for layer in model.layers]
 
 
