@@ -11,6 +11,7 @@ __all__ = ["count_layers", "null_space", "predict_floors"]
 
 COUNTS = "chapter 2, 'How many steps, from where'"
 ROUNDOFF = "chapter 2, 'What roundoff leaves'"
+STARTS = [(0.2, 0.32), (0.2, 0.32), (0.5, 1.0), (1.0, 1.8)]  # c; the first two are worth a layer, whatever the order
 
 
 # layers
@@ -21,14 +22,14 @@ def count_layers(student: Student, rng: np.random.Generator) -> float:
     """Depths for unseen kappas, starts and orders: enough at the count, and not enough one layer before."""
     marks = Marks()
     with marks.part(3, COUNTS):
-        for _ in range(4):
-            _count(student, rng, rng.uniform(20.0, 200.0), rng.uniform(0.3, 1.8), 2)
+        for least, most in STARTS:
+            _count(student, rng, rng.uniform(20.0, 200.0), rng.uniform(least, most), 2)
     with marks.part(2, COUNTS):
         for _ in range(4):
             _count(student, rng, rng.uniform(1.2, 2.0), rng.uniform(1.9, 1.99), 2)
     with marks.part(3, COUNTS):
-        for _ in range(4):
-            _count(student, rng, rng.uniform(5.0, 100.0), rng.uniform(0.3, 1.8), 3)
+        for least, most in STARTS:
+            _count(student, rng, rng.uniform(5.0, 100.0), rng.uniform(least, most), 3)
     with marks.part(1, COUNTS):
         found = number(student(1.0, 1e-6, 1.0, 2), "the number of layers")
         observe(found == 1, f"kappa = 1 and c = 1: {found:g} layers, but the start is the inverse already")
