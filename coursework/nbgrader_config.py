@@ -28,5 +28,10 @@ c.Autograde.autograde_preprocessors = [
     preprocessors.AssignLatePenalties,
     preprocessors.CheckCellMetadata,
 ]
-c.GenerateFeedback.preprocessors = [preprocessors.GetGrades, preprocessors.ClearHiddenTests, MessagesOnly]
+c.GenerateFeedback.preprocessors = [
+    preprocessors.GetGrades,
+    preprocessors.ClearHiddenTests,
+    preprocessors.ClearMarkScheme,
+    MessagesOnly,
+]
 c.ClearSolutions.code_stub = {"python": "# your code\nraise NotImplementedError"}

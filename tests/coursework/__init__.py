@@ -1,0 +1,1 @@
+"""Tests of the coursework, and the answers that they hand in."""
