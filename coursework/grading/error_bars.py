@@ -101,10 +101,10 @@ def _few_but_large(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]
 def compare(compare: Callable[..., Any]) -> float:
     """Return the points of a comparison of two models, of 4."""
     marks = Marks()
-    with marks.part(2, TRAINING):
+    with marks.part(1, TRAINING):
         found = _verdicts(compare, _pair(0.85, 1.5), 60)["second"]
         observe(found >= 54, f"a loss smaller by 15 percent on the same 400 prompts was seen in {found} of 60 pairs")
-    with marks.part(1, TRAINING):
+    with marks.part(2, TRAINING):
         clear = _verdicts(compare, _pair(0.25, 1.0), 20)["second"]
         observe(clear >= 19, f"a loss four times as small was seen in {clear} of 20 pairs")
         wrong = 200 - _verdicts(compare, _pair(1.0, 1.5), 200)["open"]

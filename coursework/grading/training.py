@@ -101,13 +101,13 @@ def _shipped() -> list[Answer]:
 def _of_lengths(
     tuned: Callable[..., Any], task: LinearRegression, units: float, counts: Sequence[int], seed: int
 ) -> None:
-    given, fresh = _sample(seed, 512, task, units), _sample(seed + 1, 1024, task, units)
+    given, fresh = _sample(seed, 1024, task, units), _sample(seed + 1, 1024, task, units)
     for count in counts:
         found = numbers(tuned(LinearPrompts(*(part.clone() for part in given)), count), (count,), "the list of lengths")
         least = boxes.loss(boxes.best_steps(given, count), fresh)
         ratio = boxes.loss(boxes.steps(found), fresh) / least
         observe(
-            ratio < 1.1, f"with {count} steps the loss on new prompts is {ratio:.3g} times the least that is possible"
+            ratio < 1.12, f"with {count} steps the loss on new prompts is {ratio:.3g} times the least that is possible"
         )
 
 
@@ -116,7 +116,7 @@ def tuned_lengths(tuned: Callable[..., Any], variant: int) -> float:
     marks, rng = Marks(), np.random.default_rng([variant, 1005])
     seed = 5000 + 10 * variant
     with marks.part(2, TRAINING):
-        _of_lengths(tuned, LinearRegression(), 1.0, (1, 2, 4), seed)
+        _of_lengths(tuned, LinearRegression(), 1.0, (1, 2, 3), seed)
     with marks.part(2, TRAINING):
         other = LinearRegression(d=6, n=40, kappa=float(rng.uniform(20, 40)))
         _of_lengths(tuned, other, float(rng.uniform(2, 4)), (2, 3), seed + 2)
@@ -146,12 +146,21 @@ def _cured(cure: Callable[..., Any], answer: Answer, p: LinearPrompts) -> np.nda
     return numbers(cure(answer, _blind(p)), (len(p.x),), "what is returned")
 
 
+def _follows(cure: Callable[..., Any], noisy: LinearPrompts) -> None:
+    """See that the answers of a model are corrected, also of one that reads half of a noisy context."""
+    found = _cured(cure, boxes.half_context(1.3, 1.0), noisy)
+    half, whole = (of(1.0, 0.0)(noisy).numpy() for of in (boxes.half_context, boxes.false_sample))
+    found = found * (found @ half) / (found @ found)  # its constant is another question
+    off = np.median(abs(found - half)) / np.median(abs(whole - half))
+    observe(off < 0.5, "a model that reads half of its context was not corrected, but replaced by another")
+
+
 def cure(cure: Callable[..., Any], variant: int) -> float:
     """Return the points of answers freed of the false sample, of 5."""
     marks, rng = Marks(), np.random.default_rng([variant, 1008])
     seed, parameters = 8000 + 10 * variant, ((rng.uniform(1.1, 1.5), weight) for weight in (0.4, 1.0, 2.5))
     asked = [(boxes.false_sample(c, weight), weight) for c, weight in parameters]
-    p, noisy = _sample(seed, 256), _sample(seed + 1, 256, LinearRegression(noise=10.0))
+    p, noisy = _sample(seed, 256), _sample(seed + 1, 256, LinearRegression(noise=3.0))
     with marks.part(2, QUERY):
         for answer, weight in asked:
             ratio = _cured(cure, answer, p) / p.target.numpy()
@@ -160,10 +169,9 @@ def cure(cure: Callable[..., Any], variant: int) -> float:
                 spread < 0.02,
                 f"with a false sample of weight {weight} answers over truths still spread by {spread:.1%}",
             )
-        half = boxes.half_context(1.3, 1.0)
-        alike = float(np.corrcoef(_cured(cure, half, noisy), boxes.half_context(1.0, 0.0)(noisy).numpy())[0, 1])
-        observe(alike > 0.999, "a model that reads half of its context was not corrected, but replaced by another")
+        _follows(cure, noisy)
     with marks.part(2, TRAINING):
+        _follows(cure, noisy)
         for answer, weight in asked:
             ratio = float(np.median(_cured(cure, answer, p) / p.target.numpy()))
             observe(
@@ -171,6 +179,7 @@ def cure(cure: Callable[..., Any], variant: int) -> float:
                 f"with a false sample of weight {weight} the answers are {ratio:.3g} times the truth",
             )
     with marks.part(1, TRAINING):
+        _follows(cure, noisy)
         for layers in (5, 6):
             answer = boxes.trained(results.model(results.by_depth()["query in"][layers]).double())
             raw, now = (stats.trim_mean((a - p.target.numpy()) ** 2, CUT) for a in (answer(p), _cured(cure, answer, p)))
