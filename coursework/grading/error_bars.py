@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy import stats
 
 from grading.marks import Marks, observe
 
-__all__ = ["CUT", "compare", "numbers", "trimmed_interval"]
+__all__ = ["CUT", "compare", "followed_through", "numbers", "trimmed_interval"]
 
 TRAINING = "chapter 9, Training linear attention"
 CALLS, CUT = 300, 0.05
@@ -31,12 +32,28 @@ def numbers(found: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
     return value
 
 
-def _width(errors: np.ndarray) -> float:
-    """Return how long the interval is for many errors, by the winsorised variance (Tukey and McLaughlin 1963)."""
-    inner = np.sort(errors)
+@contextmanager
+def followed_through(function: Callable[..., Any], **right: Callable[..., Any]) -> Iterator[None]:
+    """While it lasts, ``function`` finds right functions of earlier tasks by these names: a mistake costs its own task.
+
+    Names that the submission does not have are left alone.
+    """
+    scope = getattr(function, "__globals__", {})
+    before = {name: scope[name] for name in right if name in scope}
+    scope.update({name: right[name] for name in before})
+    try:
+        yield
+    finally:
+        scope.update(before)
+
+
+def _interval(errors: Any, *_: Any, **__: Any) -> tuple[float, float]:
+    """Return the interval by the winsorised variance (Tukey and McLaughlin 1963)."""
+    inner = np.sort(np.asarray(errors, dtype=np.float64))
     cut = int(CUT * len(inner))
-    inner = np.clip(inner, inner[cut], inner[-1 - cut])
-    return float(2 * 1.96 * inner.std() / ((1 - 2 * CUT) * len(inner) ** 0.5))
+    half = 1.96 * np.clip(inner, inner[cut], inner[-1 - cut]).std() / ((1 - 2 * CUT) * len(inner) ** 0.5)
+    middle = inner[cut : len(inner) - cut].mean()
+    return float(middle - half), float(middle + half)
 
 
 def _covers(interval: Callable[[np.ndarray], Any], laws: Sequence[tuple[Any, int]], least: float) -> None:
@@ -47,7 +64,7 @@ def _covers(interval: Callable[[np.ndarray], Any], laws: Sequence[tuple[Any, int
         for errors in draws:
             low, high = numbers(interval(errors.copy()), (2,), "the interval")
             hits.append(low <= truth <= high)
-            widths.append((high - low) / _width(errors))
+            widths.append((high - low) / float(np.diff(_interval(errors))[0]))
             observe(time.perf_counter() - began < 20, f"{len(hits)} calls took more than 20 seconds")
     share, width = float(np.mean(hits)), float(np.median(widths))
     observe(share >= least, f"the interval held the true trimmed mean in {share:.0%} of {len(hits)} repetitions")
@@ -100,6 +117,11 @@ def _few_but_large(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]
 
 def compare(compare: Callable[..., Any]) -> float:
     """Return the points of a comparison of two models, of 4."""
+    with followed_through(compare, trimmed_interval=_interval):
+        return _compared(compare)
+
+
+def _compared(compare: Callable[..., Any]) -> float:
     marks = Marks()
     with marks.part(1, TRAINING):
         found = _verdicts(compare, _pair(0.85, 1.5), 60)["second"]

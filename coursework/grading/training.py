@@ -15,7 +15,7 @@ from scipy import stats
 
 from grading import black_boxes as boxes
 from grading.black_boxes import Answer
-from grading.error_bars import CUT, numbers
+from grading.error_bars import CUT, followed_through, numbers
 from grading.marks import Marks, observe
 from tfnewton.campaign import results
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, generator
@@ -71,6 +71,16 @@ def residuals(residuals: Callable[..., Any], variant: int) -> float:
     return marks.total
 
 
+def _residuals(answer: Answer, spectrum: Any, n: int, query: float = 1.0) -> np.ndarray:
+    values = np.asarray(spectrum, dtype=np.float64)
+    d = len(values)
+    A = np.linalg.qr(np.random.default_rng(d).normal(size=(n, d))).Q * np.sqrt(n * values)
+    x, y, at = (torch.as_tensor(part) for part in (np.repeat(A[None], d, axis=0), d**0.5 * A.T, query * np.eye(d)))
+    unknown = torch.full_like(at, torch.nan)
+    found: np.ndarray = 1 - np.asarray(answer(LinearPrompts(x, y, at, unknown[0], unknown))) / (query * d**0.5)
+    return found
+
+
 def name_it(name_it: Callable[..., Any], variant: int) -> float:
     """Return the points of the names of black boxes, of 6: a family counts if all of it is named, and nothing else."""
     marks, rng = Marks(), np.random.default_rng([variant, 1004])
@@ -81,7 +91,8 @@ def name_it(name_it: Callable[..., Any], variant: int) -> float:
         said[family] = []
         for box in members:
             try:
-                said[family].append(str(name_it(box, n, d)))
+                with followed_through(name_it, residuals=_residuals):
+                    said[family].append(str(name_it(box, n, d)))
             except Exception as error:
                 said[family].append(f"{type(error).__name__}: {error}")
     for family in asked:

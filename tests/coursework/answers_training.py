@@ -259,7 +259,7 @@ _DETECTIVES = [
 def name_it(answer, n, d):
     known = {name: residuals(box, np.geomspace(1, 30, d), n) for name, box in suspects.items()}
     r = residuals(answer, np.geomspace(1, 30, d), n)
-    return min(known, key=lambda name: abs(known[name] - r).max())
+    return next((name for name, of in known.items() if np.allclose(of, r)), "none")
 """,
         6,
     ),
