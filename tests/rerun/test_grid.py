@@ -84,6 +84,7 @@ def test_texts_mean_what_they_look_like(text: str, expected: list[Any]) -> None:
         (["d=0:9:0"], ["a step of 0 does not lead from 0 to 9"]),
         (["d=0:1e12"], [f"d=0:1e12: must be at most {MOST_POINTS} values"]),
         (["d=0:1:0.125"], ["d = 0.125", "d = 0.25", "d = 0.375", "d: 4 more values are refused"]),
+        (["d=0.25,0.5,0.75"], ["d = 0.25", "d = 0.5", "d = 0.75"]),
         (["d=1", "d=2"], ["d: given twice"]),
         (["kapa=3", "d=9:0", "seed=x"], ["did you mean kappa?", "a step of 1", "seed"]),
         ([], ["nothing to sweep"]),
