@@ -56,7 +56,7 @@ def record(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder}: is no folder of a run, it has no run.json") from None
     except (json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
         raise ValueError(f"{folder / 'run.json'}: cannot be read ({error})") from None
-    if not isinstance(found, dict) or not {"chapter", "parameters", "code"} <= set(found):
+    if not isinstance(found, dict) or {"chapter", "parameters", "code"} - set(found):
         raise ValueError(f"{folder / 'run.json'}: is no record of a run")
     return found
 
@@ -85,10 +85,10 @@ def earlier(place: Path, chapter: Chapter, values: Mapping[str, Any], code: str)
 
 
 def writable(place: Path) -> None:
-    """Raise OSError, before anything is computed, where a folder cannot be made."""
+    """Raise OSError, before anything is computed, where a folder cannot be made; nothing is left of the attempt."""
+    there = next(of for of in place.absolute().parents if of.exists())
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        Path(mkdtemp(prefix=".", dir=place.parent)).rmdir()
+        Path(mkdtemp(prefix=".", dir=there)).rmdir()
     except OSError as error:
         raise OSError(f"{place}: no folder can be made there ({error.strerror})") from error
 
