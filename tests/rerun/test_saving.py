@@ -9,6 +9,8 @@ import re
 import socket
 import subprocess
 import sys
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,29 @@ except RuntimeError as error:
     done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False)
     assert done.stdout.endswith("nothing is left of it (File too large)\n"), done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("at", range(1, 4))
+@pytest.mark.parametrize("call", ["mkdir", "fsync", "chmod", "rename"])
+def test_an_interrupt_just_after_any_call_leaves_nothing_half_written(
+    call: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = getattr(os, call), count(1)
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        found = real(*arguments, **options)
+        if next(calls) == at:
+            raise KeyboardInterrupt
+        return found
+
+    (tmp_path / "sweep").mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, interrupted)
+        with suppress(KeyboardInterrupt):
+            save(FILES, tmp_path / "sweep" / "run")
+    left = list((tmp_path / "sweep").iterdir())
+    assert left in ([], [tmp_path / "sweep" / "run"])
+    assert all(contents(folder) == FILES for folder in left)
 
 
 def test_a_place_that_takes_no_folder_is_refused_before_anything_runs(tmp_path: Path) -> None:
