@@ -27,7 +27,7 @@ from tfnewton.learning.runs import Checkpoint
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, LogisticPrompts, LogisticRegression, generator
 
 PROMPTS = 40
-NOISY = LinearRegression(d=3, n=8, kappa=4.0, noise=1.5)
+NOISY = LinearRegression(d=3, n=8, kappa=4.0, noise=0.5)
 QUIET = LinearRegression(d=3, n=8, kappa=4.0)
 
 

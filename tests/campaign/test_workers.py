@@ -8,7 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -44,6 +47,24 @@ def test_command_trains_what_is_missing(tmp_path: Path) -> None:
     model, stored = load_model(tmp_path / "smoke" / first.name)
     assert stored == first.config
     assert model.options == first.config.model
+
+
+def test_costs_are_layers_times_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time left weighs a run by them."""
+    seen: dict[str, float] = {}
+
+    class Idle:
+        def map(self, function: object, tasks: object, watch: object, costs: dict[str, float]) -> Iterator[Any]:
+            seen.update(costs)
+            return iter(())
+
+        def everywhere(self, *_: object) -> dict[str, Any]:
+            return {}
+
+    monkeypatch.setattr("tfnewton.campaign.workers.connect", lambda *_: nullcontext(Idle()))
+    runs = [linear_attention(layers, 0, "default") for layers in (1, 4)]
+    assert run_all(runs, tmp_path) == 0
+    assert seen == {run.name: run.config.steps * run.config.model.layers for run in runs}
 
 
 def test_one_failed_run_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,6 +85,7 @@ def test_shape_of_the_theorem() -> None:
         len({id(layer) for layer in four.layers}) == 11 + 2
     )  # every step, and every inversion step, reuses its layers
     assert damped_newton(d, n, 0.1, 0).depth == 0
+    assert damped_newton(d, n, 0.1, inversion_steps=k).depth == one.depth
 
 
 def random_problems(rng: np.random.Generator, batch: int, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:

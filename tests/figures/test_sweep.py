@@ -53,6 +53,32 @@ def test_seeds_alone_are_below() -> None:
     assert list(ax.collections) == []
 
 
+def test_values_that_agree_to_many_digits_are_two_points() -> None:
+    values = (0.10000001, 0.10000002, 0.2)
+    (ax,) = headline([({"mu": mu}, 10.0 * mu) for mu in values], ["mu"], "error").axes
+    assert series(ax).popitem()[1] == {mu: 10.0 * mu for mu in values}
+    assert list(ax.collections) == []
+
+
+def test_no_two_lines_look_alike() -> None:
+    rows = [({"d": d, "n": n}, float(d + n)) for d in (1, 2) for n in range(24)]
+    (ax,) = headline(rows, ["d", "n"], "error").axes
+    assert len({(line.get_color(), line.get_marker(), line.get_linestyle()) for line in ax.lines}) == 24
+    assert list(ax.get_xticks()) == [1.0, 2.0]  # no half a size
+
+
+def test_lists_are_written_as_they_are_given_and_do_not_lie_on_each_other() -> None:
+    rows: list[tuple[dict[str, Any], float]] = [
+        ({"kappas": [float(i), 10.0 * i, 100.0 * i]}, float(i)) for i in range(1, 7)
+    ]
+    figure = headline(rows, ["kappas"], "error")
+    (ax,) = figure.axes
+    figure.draw_without_rendering()
+    labels = ax.get_xticklabels()
+    assert labels[0].get_text() == "[1,10,100]"
+    assert all(label.get_rotation() == 30.0 for label in labels)
+
+
 def test_nothing_to_draw_is_refused() -> None:
     with pytest.raises(ValueError, match="no point of the sweep"):
         headline([], ["seed"], "error")

@@ -103,7 +103,9 @@ def test_what_is_given_goes_over_a_preset_and_that_over_the_defaults() -> None:
     values = chapter.read([("steps", "7")], "ill-conditioned")
     assert values == chapter.defaults() | {"kappa": 1e4, "steps": 7}
     assert list(chapter.changed(values)) == ["kappa", "steps"]
-    with pytest.raises(ValueError, match=r"preset = ill: must be one of ill-conditioned, .*tfnewton params 3"):
+    with pytest.raises(
+        ValueError, match=r"preset = ill: there is no such preset; there are ill-conditioned, .*\ntfnewton params 3"
+    ):
         chapter.read([], "ill")
     with pytest.raises(RefusedError, match="tfnewton params 3 lists what may be set"):
         chapter.read([("kapa", "3")])

@@ -20,6 +20,7 @@ from tfnewton.rerun import opening, page
 from tfnewton.rerun import run as running
 from tfnewton.rerun.chapters import chapters, find
 from tfnewton.rerun.cli import app
+from tfnewton.rerun.commands import _agree, _complete
 from tfnewton.theory import certificates
 
 
@@ -182,6 +183,80 @@ def test_a_long_run_is_told_and_asked_about_where_somebody_is(
     assert re.search(r"This takes about \d+(\.\d)? (min|h) on one core\.", done.stderr)
     assert ("Begin?" in done.output) is (terminal and not options)
     assert (len(asked), done.exit_code) == ((1, 0) if runs else (0, 130))
+
+
+def test_runs_take_no_less_than_the_longest_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More workers than runs do not help; how many a scheduler has is not known."""
+    told: list[str] = []
+
+    def agreed(words: str, yes: bool) -> bool:
+        told.append(words)
+        return True
+
+    monkeypatch.setattr(progress, "agreed", agreed)
+    for seconds, workers, scheduler in (
+        ([400.0, 200.0], 16, None),
+        ([200.0] * 8, 4, None),
+        ([100.0, 100.0], 16, None),
+        ([200.0], 1, "tcp://a:1"),
+        ([], 4, None),
+    ):
+        _agree(seconds, False, workers, scheduler)
+    assert told == [
+        "This takes about 7 min on 2 cores.",
+        "This takes about 7 min on 4 cores.",
+        "This takes about 3 min on one core, shared out by tcp://a:1.",
+    ]
+
+
+@pytest.mark.parametrize("workers", ["0", "-3"])
+def test_no_workers_are_refused(workers: str) -> None:
+    answer = call("sweep", "3", "-g", "d=5,6", "--workers", workers)
+    assert (answer.exit_code, answer.stderr) == (2, f"workers = {workers}: must be at least 1\n")
+
+
+@pytest.mark.parametrize("place", [".", "..", "/"])
+def test_a_run_needs_a_folder_that_is_to_be_made(place: str) -> None:
+    answer = call("run", "3", "-p", "d=5", "-o", place, "--again")
+    assert (answer.exit_code, answer.stderr.splitlines()[-1]) == (
+        2,
+        f"output = {place}: must be the name of a folder that is to be made",
+    )
+
+
+def test_all_faults_of_a_call_are_told() -> None:
+    answer = call("run", "3", "--preset", "symetric", "-p", "kapa=3", "-p", "d=99")
+    assert answer.stderr.splitlines()[:3] == [
+        "preset = symetric: there is no such preset; did you mean symmetric?",
+        "kapa = 3: there is no such parameter; did you mean kappa?",
+        "d = 99: must be an integer from 1 to 64",
+    ]
+    answer = call("sweep", "3", "-g", "kapa=1,2", "--preset", "symetric", "-p", "steps=500")
+    assert {line.partition(":")[0] for line in answer.stderr.splitlines()[:3]} == {
+        "kapa = 1,2",
+        "preset = symetric",
+        "steps = 500",
+    }
+    answer = call("run", "3", "-p", "kapa", "-p", "dd")
+    assert [line.partition(":")[0] for line in answer.stderr.splitlines()] == ["-p kapa", "-p dd"]
+
+
+def test_another_notebook_is_no_chapter(tmp_path: Path) -> None:
+    copy = tmp_path / "03_matrix_inversion.ipynb"
+    copy.write_text("{}")
+    answer = call("params", str(copy))
+    assert answer.exit_code == 2
+    assert f"chapter = {copy}: is no chapter of" in answer.stderr
+
+
+def test_a_shell_completes_the_names_of_chapters() -> None:
+    assert _complete("matrix") == ["matrix_inversion"]
+
+
+def test_help_says_what_is_done_without_an_option() -> None:
+    text = " ".join(call("sweep", "--help").stdout.replace("│", " ").split())
+    assert "(else under runs/)" in text
+    assert "(else the headline quantity)" in text
 
 
 def test_a_short_run_is_not_asked_about(asked: list[Any]) -> None:

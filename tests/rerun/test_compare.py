@@ -153,3 +153,15 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     foreign = run(tmp_path / "four", {}, "step,error\n", 1.0, chapter="02_newton_iteration")
     with pytest.raises(ValueError, match="runs of 02_newton_iteration, 03_matrix_inversion: must be of one chapter"):
         page([one, other, foreign])
+
+
+def test_a_damaged_run_is_refused_with_what_it_lacks(tmp_path: Path) -> None:
+    one, other = two(tmp_path)
+    (other / "tables" / "errors.csv").unlink()
+    with pytest.raises(ValueError, match=r"two & <b>: is damaged, it lacks tables/errors\.csv"):
+        page([one, other])
+    record = json.loads((one / "run.json").read_text())
+    del record["headline"]
+    (one / "run.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match="one: is damaged, it lacks 'headline'"):
+        page([one, other])

@@ -12,7 +12,7 @@ import pytest
 
 from tfnewton.rerun import saving
 from tfnewton.rerun.chapters import find
-from tfnewton.rerun.gathering import gather, quantity
+from tfnewton.rerun.gathering import _titles, gather, quantity
 from tfnewton.rerun.points import Points, read_points
 from tfnewton.rerun.sweep import POINTS, Outcome
 
@@ -111,6 +111,27 @@ def test_without_a_number_there_is_no_picture(tmp_path: Path) -> None:
 def test_another_table_is_refused_with_those_there_are(text: str) -> None:
     with pytest.raises(ValueError, match=f"plot = {text}: must be TABLE:COLUMN.*inverse-residuals-table"):
         quantity(CHAPTER, text)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [("eror", "did you mean inverse-residuals-table:error"), ("zzz", "its columns of numbers are step, ")],
+)
+def test_a_column_that_is_not_there_is_refused_before_anything_runs(column: str, words: str) -> None:
+    with pytest.raises(ValueError, match=f"plot = inverse-residuals-table:{column}: .*{words}"):
+        quantity(CHAPTER, f"inverse-residuals-table:{column}")
+    assert quantity(CHAPTER, "inverse-residuals-table:noise 0.5").column == "noise 0.5"  # named by a parameter
+
+
+def test_a_title_that_is_not_the_same_in_all_runs_is_not_told(tmp_path: Path) -> None:
+    points = read_points(CHAPTER, ["kappa=10,1000"])
+    runs = [outcome(tmp_path, values, 0.5) for values in points.points]
+    for of, title in zip(runs, ("10 rows", "12 rows"), strict=True):
+        assert of.folder is not None
+        record = json.loads((of.folder / "run.json").read_text())
+        tables = [{"name": "errors", "title": "Errors."}, {"name": "rows", "title": title}]
+        (of.folder / "run.json").write_text(json.dumps(record | {"tables": tables}))
+    assert _titles(runs) == {"errors": "Errors.", "rows": ""}
 
 
 def test_a_table_of_the_chapter_is_taken() -> None:

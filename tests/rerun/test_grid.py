@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.tries import tries
 from tfnewton.rerun.grid import MOST_POINTS, read_grid
+from tfnewton.rerun.values import read
 
 
 def whole(text: str) -> int:
@@ -73,8 +74,8 @@ def test_texts_mean_what_they_look_like(text: str, expected: list[Any]) -> None:
     ("texts", "faults"),
     [
         (["kappa"], ["-g 'kappa': must be NAME=VALUES"]),
-        (["kapa=3"], ["kapa: no such parameter, did you mean kappa?"]),
-        (["x=3"], ["x: no such parameter"]),
+        (["kapa=3"], ["kapa = 3: there is no such parameter; did you mean kappa?"]),
+        (["x=3"], ["x = 3: there is no such parameter; there are kappa, d, "]),
         (["kappa="], ["kappa=: a value is missing"]),
         (["d=1,,2"], ["d=1,,2: a value is missing"]),
         (["orders=[2];"], ["orders=[2];: a value is missing"]),
@@ -84,6 +85,7 @@ def test_texts_mean_what_they_look_like(text: str, expected: list[Any]) -> None:
         (["d=0:9:0"], ["a step of 0 does not lead from 0 to 9"]),
         (["d=0:1e12"], [f"d=0:1e12: must be at most {MOST_POINTS} values"]),
         (["d=0:1:0.125"], ["d = 0.125", "d = 0.25", "d = 0.375", "d: 4 more values are refused"]),
+        (["d=0.25,0.5,0.75"], ["d = 0.25", "d = 0.5", "d = 0.75"]),
         (["d=1", "d=2"], ["d: given twice"]),
         (["kapa=3", "d=9:0", "seed=x"], ["did you mean kappa?", "a step of 1", "seed"]),
         ([], ["nothing to sweep"]),
@@ -111,6 +113,12 @@ def test_points_are_every_combination_and_their_number_is_told() -> None:
     assert str(read_grid(["kappa=1"], PARSE)) == "1 point"
     with pytest.raises(ValueError, match=r"^1000000 points: must be at most 100000$"):
         read_grid(["d=1:1000", "seed=1:1000"], PARSE)
+
+
+def test_minus_zero_is_zero() -> None:
+    """Else two points of one name, of which one would be lost."""
+    found = read_grid(["mu=0,-0"], {"mu": lambda text: read(text, float)})
+    assert (str(found), found.axes) == ("1 point (1 named twice)", {"mu": [0.0]})
 
 
 def test_zipped_values_are_paired() -> None:

@@ -9,6 +9,8 @@ import re
 import socket
 import subprocess
 import sys
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,29 @@ except RuntimeError as error:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("at", range(1, 4))
+@pytest.mark.parametrize("call", ["mkdir", "fsync", "chmod", "rename"])
+def test_an_interrupt_just_after_any_call_leaves_nothing_half_written(
+    call: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = getattr(os, call), count(1)
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        found = real(*arguments, **options)
+        if next(calls) == at:
+            raise KeyboardInterrupt
+        return found
+
+    (tmp_path / "sweep").mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, interrupted)
+        with suppress(KeyboardInterrupt):
+            save(FILES, tmp_path / "sweep" / "run")
+    left = list((tmp_path / "sweep").iterdir())
+    assert left in ([], [tmp_path / "sweep" / "run"])
+    assert all(contents(folder) == FILES for folder in left)
+
+
 def test_a_place_that_takes_no_folder_is_refused_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="run: no folder can be made there"):
@@ -129,7 +154,7 @@ def test_a_place_that_takes_no_folder_is_refused_before_anything_runs(tmp_path: 
     with pytest.raises(OSError, match="/proc/nothing/run: no folder can be made there"):
         writable(Path("/proc/nothing/run"))
     writable(tmp_path / "new" / "run")
-    assert list((tmp_path / "new").iterdir()) == []
+    assert not (tmp_path / "new").exists()
 
 
 def test_what_a_dead_process_left_is_swept_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:

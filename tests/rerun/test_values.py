@@ -113,7 +113,7 @@ def test_what_is_written_is_read_back(drawn: tuple[Any, Any]) -> None:
     assert found == value
     assert type(found) is type(value)
     if isinstance(value, float) and value == 0.0:
-        assert math.copysign(1.0, found) == math.copysign(1.0, value)
+        assert math.copysign(1.0, found) == 1.0  # so that -0 and 0 are one run
 
 
 @pytest.mark.parametrize(

@@ -321,6 +321,17 @@ def test_width_grows_like_the_dimension_to_five_quarters() -> None:
     assert math.log10(widths[1] / widths[0]) == pytest.approx(1.25, abs=0.03)
 
 
+def test_the_bound_is_that_of_the_last_line_of_its_proof() -> None:
+    """At mu = 1 and x = 0, where p = 1/2 and d = 1/4, so that lambda <= p/sqrt(d + mu) and u is half of it."""
+    e_p, e_eta, rho = 0.01, 0.02, 0.04
+    psi, u = rho * math.sqrt(1.25), 0.25 / math.sqrt(1.25)
+    k = psi + (1 + psi) * e_p / 2
+    direction = e_p + psi * (1 + psi / (4 - 2 * psi)) * (2 * u / (1 + u) + e_p)
+    expected = direction / (1 - k) + e_eta + psi * (2 * u + e_p)
+    assert step_error(1, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0) == 0.0
+    assert step_error(1, 1.0, 0.0, e_p, 0.0, 0.0, e_eta, rho) == pytest.approx(expected, rel=1e-14)
+
+
 def test_staircase_is_wider_by_an_order_of_the_error() -> None:
     budget = error_budget(2, 1.0, 1e-2)
     assert budget.relu_width("staircase") > 5 * budget.relu_width()
@@ -345,6 +356,9 @@ def test_staircase_is_wider_by_an_order_of_the_error() -> None:
         (lambda: width.printed_inversion_steps(0.5, 0.1, 0.1), "kappa = 0.5"),
         (lambda: width.printed_inversion_steps(2.0, 1.0, 3.0), "error = 3"),
         (lambda: width.printed_relu_width(1, 1.0, 0.0), "error = 0"),
+        (lambda: width.printed_relu_width(0, 1.0, 0.1), "d = 0"),
+        (lambda: width.printed_main_relu_width(0, 1.0, 0.1), "d = 0"),
+        (lambda: width.printed_rows(0), "d = 0"),
     ],
 )
 def test_refusals_name_the_parameter(call: Callable[[], object], message: str) -> None:

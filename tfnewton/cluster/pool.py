@@ -21,7 +21,7 @@ from tfnewton.cluster.interrupts import interrupts
 from tfnewton.cluster.progress import Key, Ledger, Watch
 from tfnewton.cluster.task import carry_out
 
-__all__ = ["Pool", "connect", "scheduler_address"]
+__all__ = ["Pool", "check_workers", "connect", "scheduler_address"]
 
 _ADDRESS = re.compile(r"(?:tcp|tls)://(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
@@ -82,6 +82,18 @@ def scheduler_address(text: str) -> str:
     return text
 
 
+def check_workers(workers: int, scheduler: str | None = None) -> None:
+    """Raise ValueError unless ``connect`` takes so many workers, or this address of a scheduler instead."""
+    if not isinstance(workers, int) or isinstance(workers, bool):
+        raise ValueError(f"workers = {workers!r}: must be an integer, at least 1")
+    if workers < 1:
+        raise ValueError(f"workers = {workers}: must be at least 1")
+    if scheduler is not None:
+        scheduler_address(scheduler)
+        if workers != 1:
+            raise ValueError(f"workers = {workers}: {scheduler} has workers of its own, so one of the two must go")
+
+
 @contextmanager
 def connect(workers: int = 1, scheduler: str | None = None) -> Iterator[Pool]:
     """Yield a pool: this process, ``workers`` processes of one thread each, or the workers of a ``scheduler``.
@@ -93,13 +105,7 @@ def connect(workers: int = 1, scheduler: str | None = None) -> Iterator[Pool]:
         ConnectionError: no dask scheduler answers at the address within seconds.
         ModuleNotFoundError: dask.distributed is needed, of the extra ``cluster``.
     """
-    from tfnewton.checks import integer  # loads torch, which worker processes may not need
-
-    integer("workers", workers, minimum=1)
-    if scheduler is not None:
-        scheduler_address(scheduler)
-        if workers != 1:
-            raise ValueError(f"workers = {workers}: {scheduler} has workers of its own, so one of the two must go")
+    check_workers(workers, scheduler)
     with interrupts() as signals:
         if scheduler is None and workers == 1:
             yield _Here()

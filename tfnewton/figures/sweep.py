@@ -13,17 +13,10 @@ from tfnewton.figures.style import BAND, finish, panels
 
 __all__ = ["headline"]
 
-_LINES: tuple[dict[str, Any], ...] = tuple(
-    {"color": color, "marker": marker, "linestyle": dash, "markersize": 5.0, "linewidth": 1.6}
-    for color, marker, dash in (
-        ("#0072B2", "o", "-"),
-        ("#D55E00", "s", "--"),
-        ("#009E73", "^", "-."),
-        ("#CC79A7", "D", ":"),
-        ("#56B4E9", "v", "-"),
-        ("#000000", "x", "--"),
-    )
-)
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
+_MARKERS, _DASHES = "os^DvxP*<>", ("-", "--", "-.", ":")
+_TICKS = 12  # so many integers have a tick each
+_LONG = 40  # characters of words below the axis, beyond which they are turned
 _WIDE = 9.0  # from the least to the largest: a logarithmic axis
 
 
@@ -49,7 +42,7 @@ def headline(rows: Sequence[tuple[Mapping[str, Any], float]], names: Sequence[st
         group = groups.setdefault(", ".join(f"{name} = {_text(at[name])}" for name in lines), {})
         group.setdefault(places[_text(at[below])], []).append(value)
     for number, (title, group) in enumerate(groups.items()):
-        _line(ax, group, title, _LINES[number % len(_LINES)])
+        _line(ax, group, title, _style(number))
     if lines:
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     values = [value for _, value in rows]
@@ -57,6 +50,18 @@ def headline(rows: Sequence[tuple[Mapping[str, Any], float]], names: Sequence[st
         ax.set_yscale("log")
     ax.set(xlabel=below, ylabel=label)
     return finish(figure)
+
+
+def _style(number: int) -> dict[str, Any]:
+    """Return how a line is drawn: colours come again after six lines, with other markers and dashes."""
+    turn, at = divmod(number, len(_COLORS))
+    return {
+        "color": _COLORS[at],
+        "marker": _MARKERS[(at + turn) % len(_MARKERS)],
+        "linestyle": _DASHES[(at + turn) % len(_DASHES)],
+        "markersize": 5.0,
+        "linewidth": 1.6,
+    }
 
 
 def _line(ax: Axes, group: Mapping[float, Sequence[float]], title: str, style: dict[str, Any]) -> None:
@@ -73,10 +78,19 @@ def _places(ax: Axes, values: Sequence[Any]) -> dict[str, float]:
         numbers = [float(value) for _, value in distinct]
         if min(numbers) > 0.0 and max(numbers) > _WIDE * min(numbers):
             ax.set_xscale("log")
+        elif len(numbers) <= _TICKS and all(isinstance(value, int) for _, value in distinct):
+            ax.set_xticks(numbers)
         return {text: float(value) for text, value in distinct}
     ax.set_xticks(range(len(distinct)), [text for text, _ in distinct])
+    if sum(len(text) for text, _ in distinct) > _LONG:
+        ax.tick_params(axis="x", labelrotation=30.0)
+        for word in ax.get_xticklabels():
+            word.set(horizontalalignment="right", rotation_mode="anchor")
     return {text: float(place) for place, (text, _) in enumerate(distinct)}
 
 
 def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """Return a value as text, which tells it from every other."""
+    if isinstance(value, (list, tuple)):
+        return f"[{','.join(map(_text, value))}]"
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

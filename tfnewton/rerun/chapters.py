@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -70,13 +71,14 @@ class Chapter:
         Raises:
             ValueError: no such preset, or parameters that are not legal (RefusedError).
         """
-        base = self.defaults()
-        if preset is not None:
-            if preset not in self.entry.presets:
-                known = ", ".join(self.entry.presets)
-                raise ValueError(f"preset = {preset}: must be one of {known}; {self.ask} lists what each sets")
+        base, faults = self.defaults(), []
+        if preset is not None and preset in self.entry.presets:
             base |= self.entry.presets[preset]
-        return base | parse(self.parameters, given, base, self.ask)
+        elif preset is not None:
+            near = get_close_matches(preset, self.entry.presets, n=1)
+            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.entry.presets)}"
+            faults = [f"preset = {preset}: there is no such preset; {meant}"]
+        return base | parse(self.parameters, given, base, self.ask, faults)
 
     def settle(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return typed values of all parameters, or refuse them by name (RefusedError)."""
@@ -134,6 +136,8 @@ def find(name: str) -> Chapter:
         ValueError: none, or more than one; the message has the candidates.
     """
     paths = {path.stem: path for path in _files(folder())}
+    if "/" in name and Path(name).resolve() not in (path.resolve() for path in paths.values()):
+        raise ValueError(f"chapter = {name}: is no chapter of {folder()}; only those are run here")
     wanted = Path(name.strip().lower()).name.removesuffix(".ipynb").replace("-", "_").replace(" ", "_")
     if re.fullmatch(r"[0-9]+", wanted):
         found = [stem for stem in paths if int(stem[:2]) == int(wanted)]

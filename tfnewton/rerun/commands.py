@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Name = Annotated[str, typer.Argument(help="number, file name, or part of the name", metavar="CHAPTER")]
+
+def _complete(incomplete: str) -> list[str]:
+    """Return the names of chapters that begin so, for the shell."""
+    from tfnewton.rerun.catalogue import CATALOGUE
+
+    return [name for name in CATALOGUE if name.startswith(incomplete)]
+
+
+Name = Annotated[
+    str, typer.Argument(help="number, file name, or part of the name", metavar="CHAPTER", autocompletion=_complete)
+]
 Settings = Annotated[
     list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="a parameter; may be repeated")
 ]
@@ -69,9 +80,7 @@ def run(
     chapter: Name,
     parameter: Settings = None,
     preset: Preset = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="the run's folder [default: under runs/]")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="the run's folder (else under runs/)")] = None,
     html: Annotated[bool, typer.Option("--html", help="make a page of the run as well")] = False,
     again: Again = False,
     yes: Yes = False,
@@ -88,7 +97,7 @@ def run(
 
         found = find(chapter)
         values = found.read(_pairs(parameter), preset)
-        _agree(found.seconds(values), yes)
+        _agree([found.seconds(values)], yes)
         print(f"{found.file}: {told(found.changed(values))}", file=sys.stderr)
         with display.on_stderr(found.title) as watch:
             done = carry_out(found, values, output, again, watch)
@@ -135,11 +144,9 @@ def sweep(
     preset: Preset = None,
     workers: Annotated[int, typer.Option(help="processes on this machine, one thread each")] = 1,
     scheduler: Annotated[str | None, typer.Option(help="a dask scheduler, such as tcp://127.0.0.1:8786")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="the sweep's folder [default: under runs/]")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="the sweep's folder (else under runs/)")] = None,
     plot: Annotated[
-        str | None, typer.Option(metavar="TABLE:COLUMN", help="what to draw [default: the headline quantity]")
+        str | None, typer.Option(metavar="TABLE:COLUMN", help="what to draw (else the headline quantity)")
     ] = None,
     yes: Yes = False,
 ) -> None:
@@ -148,19 +155,21 @@ def sweep(
     Example: tfnewton sweep 3 -g kappa=10,100,1000 -g d=4:16:4 -g seed=0:9 --workers 2
     """
     with ending("book"):
+        from tfnewton.cluster.pool import check_workers
         from tfnewton.cluster.progress import shown
         from tfnewton.rerun import sweep as sweeping
         from tfnewton.rerun.chapters import find, told
         from tfnewton.rerun.gathering import gather, quantity
         from tfnewton.rerun.points import read_points
 
+        check_workers(workers, scheduler)
         found = find(chapter)
         points = read_points(found, grid, zipped, _pairs(parameter), preset)
         drawn, root = quantity(found, plot), sweeping.place(found, points, output)
         outcomes = sweeping.earlier(found, points, root)
         left = sweeping.left(points, outcomes)
         print(f"{found.file}: {points.told}, {len(outcomes)} there already", file=sys.stderr)
-        _agree(sum(map(found.seconds, left)), yes, workers)
+        _agree(list(map(found.seconds, left)), yes, workers, scheduler)
         with shown(found.title) as display:
             for outcome in sweeping.sweep(found, left, root, workers, scheduler, display):
                 outcomes.append(outcome)
@@ -183,27 +192,34 @@ def compare(
     Example: tfnewton compare runs/03_matrix_inversion/kappa=1000,d=12 runs/03_matrix_inversion/defaults
     """
     with ending("book"):
+        from tfnewton.files import write_atomically
         from tfnewton.rerun.compare import page
 
-        output.write_text(page(runs), encoding="utf-8")
+        write_atomically(output, page(runs).encode())
         print(output)
 
 
 def _pairs(settings: list[str] | None) -> list[tuple[str, str]]:
     """Split NAME=VALUE at the first "=", so that a value may hold others."""
     pairs = [(name.strip(), text) for name, _, text in (setting.partition("=") for setting in settings or [])]
-    wrong = [setting for setting in settings or [] if "=" not in setting or setting.startswith("=")]
+    wrong = [setting for setting in settings or [] if not setting.partition("=")[0].strip() or "=" not in setting]
     if wrong:
-        raise ValueError(f"-p {wrong[0]}: must be NAME=VALUE, as in -p kappa=1000")
+        raise ValueError("\n".join(f"-p {setting}: must be NAME=VALUE, as in -p kappa=1000" for setting in wrong))
     return pairs
 
 
-def _agree(seconds: float, yes: bool, workers: int = 1) -> None:
-    """Say how long a long run takes, and ask where somebody can answer."""
+def _agree(seconds: Sequence[float], yes: bool, workers: int = 1, scheduler: str | None = None) -> None:
+    """Say how long runs take that take long, and ask where somebody can answer.
+
+    Runs are not shared out: they take no less than the longest of them.
+    """
     from tfnewton.cluster.progress import agreed, duration
 
-    on = "one core" if workers == 1 else f"{workers} cores"
-    if seconds / workers > ASK_FROM and not agreed(f"This takes about {duration(seconds / workers)} on {on}.", yes):
+    cores = max(1, min(workers, len(seconds)))
+    takes = max(sum(seconds) / cores, *seconds, 0.0)
+    on = "one core" if cores == 1 else f"{cores} cores"
+    on += f", shared out by {scheduler}" if scheduler is not None else ""
+    if takes > ASK_FROM and not agreed(f"This takes about {duration(takes)} on {on}.", yes):
         raise typer.Exit(INTERRUPTED)
 
 

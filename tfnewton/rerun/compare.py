@@ -40,11 +40,11 @@ def page(folders: Sequence[Path]) -> str:
     """Return the HTML page that compares run folders, the first being what the others are held against.
 
     Raises:
-        ValueError: fewer than two folders, folders that are none of runs, or runs of different chapters.
+        ValueError: fewer than two folders, folders that are none of runs or not whole, or runs of different chapters.
     """
     if len(folders) < 2:
         raise ValueError(f"{len(folders)} run: must be two or more folders of runs")
-    records = [saving.record(folder) for folder in folders]
+    records = [_whole(folder) for folder in folders]
     chapters = sorted({record["chapter"] for record in records})
     if len(chapters) > 1:
         raise ValueError(f"runs of {', '.join(chapters)}: must be of one chapter")
@@ -61,6 +61,18 @@ def page(folders: Sequence[Path]) -> str:
         tables=[_table(name, runs) for name in _names(records, "tables")],
         figures=[_figure(name, runs) for name in _names(records, "figures")],
     )
+
+
+def _whole(folder: Path) -> dict[str, Any]:
+    """Return the record of a run whose folder has what the record says."""
+    record = saving.record(folder)
+    missing = [repr(part) for part in ("title", "headline", "tables", "figures") if part not in record]
+    if not missing:
+        named = [Path("tables") / f"{of['name']}.csv" for of in record["tables"]]
+        missing = [str(path) for path in named if not (folder / path).exists()]
+    if missing:
+        raise ValueError(f"{folder}: is damaged, it lacks {', '.join(missing)}")
+    return record
 
 
 def differences(settings: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], bool]]:
@@ -133,7 +145,8 @@ def _circumstances(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a reader should know beside the parameters when numbers differ."""
     versions = dict(record.get("versions", {}))
     names = ("commit", "code", "threads", "device", "started", "seconds")
-    return versions | {name: record.get(name) for name in names}
+    short = {"code": str(record["code"])[:12]}
+    return versions | {name: record.get(name) for name in names} | short
 
 
 def _headline(records: Sequence[Mapping[str, Any]]) -> Row:
@@ -149,7 +162,7 @@ def _names(records: Sequence[Mapping[str, Any]], kind: str) -> list[str]:
 def _table(name: str, runs: Sequence[_Run]) -> dict[str, Any]:
     titles = [next((of["title"] for of in run.record["tables"] if of["name"] == name), None) for run in runs]
     rows = [saving.table(run.folder, name) for run in runs]
-    first = next(next(iter(of[0])) for of in rows if of)
+    first = next((next(iter(of[0])) for of in rows if of), "")  # a table may have no rows in any
     missing = [run.label for run, of in zip(runs, rows, strict=True) if of is None]
     columns = [(column, of, any(_differs(row) for row in of)) for column, of in side_by_side(rows)]
     if len(set(filter(None, titles))) == 1:

@@ -27,7 +27,12 @@ def ending(extras: str) -> Iterator[None]:
         _end("", INTERRUPTED)
     except ModuleNotFoundError as error:
         _end(f'{error}: it comes with an extra, pip install "tfnewton[{extras}]"', REFUSED)
-    except (TypeError, ValueError, OSError) as error:
+    except BrokenPipeError:  # whoever read the output has had enough
+        raise
+    except OSError as error:
+        known = error.filename is not None and error.strerror is not None
+        _end(f"{error.filename}: {error.strerror}" if known else str(error), REFUSED)
+    except (TypeError, ValueError) as error:
         _end(str(error), REFUSED)
     except RuntimeError as error:
         _end(str(error), FAILED)

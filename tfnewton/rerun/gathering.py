@@ -7,6 +7,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -42,7 +43,7 @@ def quantity(chapter: Chapter, text: str | None) -> Quantity:
     """Return what ``TABLE:COLUMN`` names, or the chapter's headline quantity for None.
 
     Raises:
-        ValueError: the published chapter has no such table; the message has its tables.
+        ValueError: the published chapter has no such table, or no such column of numbers in it; the message has those.
     """
     if text is None:
         headline = chapter.entry.headline
@@ -52,6 +53,11 @@ def quantity(chapter: Chapter, text: str | None) -> Quantity:
     if not colon or table not in tables or not column:
         known = ", ".join(f"{name}:{names[-1]}" for name, names in tables.items())
         raise ValueError(f"plot = {text}: must be TABLE:COLUMN, with a table of the chapter, such as {known}")
+    numbers = tables[table]
+    if column not in numbers and not any(digit in column for digit in "0123456789"):  # some are named by parameters
+        near = get_close_matches(column, numbers, n=1)
+        meant = f"did you mean {table}:{near[0]}?" if near else f"its columns of numbers are {', '.join(numbers)}"
+        raise ValueError(f"plot = {text}: the table has no such column of numbers; {meant}")
     return Quantity(table, column, f"{column}, last row of {table}")
 
 
@@ -101,9 +107,12 @@ def gather(chapter: Chapter, points: Points, outcomes: Sequence[Outcome], drawn:
 
 
 def _published(chapter: Chapter) -> dict[str, list[str]]:
-    """Return the names of the columns of each table that the published chapter shows."""
+    """Return the names of the columns of numbers of each table that the published chapter shows."""
     notebook = json.loads((folder() / f"{chapter.file}.ipynb").read_text(encoding="utf-8"))
-    return {name: [field["name"] for field in of["schema"]["fields"]] for name, of in tables(notebook)}
+    return {
+        name: [field["name"] for field in of["schema"]["fields"] if field["type"] in ("number", "integer", "boolean")]
+        for name, of in tables(notebook)
+    }
 
 
 def _number(value: object) -> float | None:
@@ -118,12 +127,13 @@ def _number(value: object) -> float | None:
 
 
 def _titles(runs: Iterable[Outcome]) -> dict[str, str]:
-    """Return the tables of all runs, with the title that the first of them gives it."""
+    """Return the tables of all runs, with the title that they give it, "" where it is not the same in all."""
     found: dict[str, str] = {}
     for of in runs:
         assert of.folder is not None
         for table in saving.record(of.folder)["tables"]:
-            found.setdefault(table["name"], table["title"])
+            if found.setdefault(table["name"], table["title"]) != table["title"]:
+                found[table["name"]] = ""
     return found
 
 

@@ -62,7 +62,8 @@ def read_grid(
             faults.append(f"-g {text!r}: must be NAME=VALUES, such as kappa=10,100 or seed=0:9")
         elif name not in parse:
             near = difflib.get_close_matches(name, parse, 1)
-            faults.append(f"{name}: no such parameter{f', did you mean {near[0]}?' if near else ''}")
+            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(parse)}"
+            faults.append(f"{name} = {values}: there is no such parameter; {meant}")
         elif name in axes:
             faults.append(f"{name}: given twice, so give its values in one -g")
         else:

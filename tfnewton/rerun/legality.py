@@ -57,7 +57,11 @@ class Parameters(BaseModel):
 
 
 def parse(
-    record: type[Record], given: Iterable[tuple[str, str]], defaults: Mapping[str, Any], ask: str
+    record: type[Record],
+    given: Iterable[tuple[str, str]],
+    defaults: Mapping[str, Any],
+    ask: str,
+    before: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return the typed values of parameters given as text, checked with ``defaults`` for all that are not given.
 
@@ -66,20 +70,22 @@ def parse(
         given: names and texts, as on a command line.
         defaults: typed values of all parameters, which are legal.
         ask: the command that lists the parameters, for the message.
+        before: faults that were found before.
 
     Raises:
-        RefusedError: unknown names, names given twice, texts that cannot be read, illegal values: all of them.
+        RefusedError: those, unknown names, names given twice, texts that cannot be read, illegal values: all of them.
     """
-    texts, values, faults = typed(record, given)
+    texts, values, found = typed(record, given)
+    faults = [*before, *found]
     bad = set(texts) - set(values)
     for _ in range(2):  # rules between parameters are looked at when each is legal by itself
         try:
             record(**{**defaults, **{name: value for name, value in values.items() if name not in bad}})
             break
         except ValidationError as error:
-            found = _faults(record, error, {**defaults, **values}, texts)
-            faults += [line for _, line in found if not any(re.search(rf"\b{name}\b", line) for name in bad)]
-            bad |= {name for name, _ in found if name}
+            wrong = _faults(record, error, {**defaults, **values}, texts)
+            faults += [line for _, line in wrong if not any(re.search(rf"\b{name}\b", line) for name in bad)]
+            bad |= {name for name, _ in wrong if name}
     if faults:
         raise refused(faults, ask)
     return values

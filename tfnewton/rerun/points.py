@@ -60,9 +60,13 @@ def read_points(
     try:
         found = read_grid(grid, {name: partial(value_of, record, name) for name in fields}, lists, zipped)
     except ValueError as error:
-        raise refused([*faults, *str(error).splitlines()], chapter.ask, _TOLD) from None
+        raise refused(
+            [*faults, *str(error).splitlines(), *_fixed(chapter, given, preset)], chapter.ask, _TOLD
+        ) from None
     both = [name for name in texts if name in found.axes]
     faults += [f"{name}: is swept with -g and set with -p, so one of the two must go" for name in both]
+    if faults or preset not in (None, *chapter.entry.presets):
+        raise refused([*faults, *_fixed(chapter, given, preset)], chapter.ask, _TOLD)
     base, points = chapter.read([], preset) | fixed, []
     for point in found.points:
         try:
@@ -72,6 +76,15 @@ def read_points(
     if faults:
         raise refused(faults, chapter.ask, _TOLD)
     return Points(found.axes, points, str(found))
+
+
+def _fixed(chapter: Chapter, given: Sequence[tuple[str, str]], preset: str | None) -> list[str]:
+    """Return what is wrong with the parameters that are the same at all points, taken by themselves."""
+    try:
+        chapter.read(list(given), preset)
+    except RefusedError as error:
+        return str(error).splitlines()[:-1]
+    return []
 
 
 def key(values: Mapping[str, Any]) -> str:

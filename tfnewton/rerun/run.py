@@ -24,7 +24,12 @@ class Run(NamedTuple):
 
 
 def place(chapter: Chapter, values: Mapping[str, Any], output: Path | None = None) -> Path:
-    """Return where a run goes: ``output``, or by the changed parameters under ``runs/`` in the current folder."""
+    """Return where a run goes: ``output``, or by the changed parameters under ``runs/`` in the current folder.
+
+    ValueError where ``output`` names no folder that could come to be.
+    """
+    if output is not None and output.name in ("", ".."):
+        raise ValueError(f"output = {output}: must be the name of a folder that is to be made")
     return output if output is not None else RUNS / chapter.file / saving.name_of(chapter, values)
 
 

@@ -10,9 +10,10 @@ import re
 import shutil
 import socket
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
+from uuid import uuid4
 
 from tfnewton.rerun.chapters import Chapter
 from tfnewton.rerun.values import write
@@ -56,7 +57,7 @@ def record(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder}: is no folder of a run, it has no run.json") from None
     except (json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
         raise ValueError(f"{folder / 'run.json'}: cannot be read ({error})") from None
-    if not isinstance(found, dict) or not {"chapter", "parameters", "code"} <= set(found):
+    if not isinstance(found, dict) or {"chapter", "parameters", "code"} - set(found):
         raise ValueError(f"{folder / 'run.json'}: is no record of a run")
     return found
 
@@ -85,10 +86,11 @@ def earlier(place: Path, chapter: Chapter, values: Mapping[str, Any], code: str)
 
 
 def writable(place: Path) -> None:
-    """Raise OSError, before anything is computed, where a folder cannot be made."""
+    """Raise OSError, before anything is computed, where a folder cannot be made; nothing is left of the attempt."""
+    there = next(of for of in place.absolute().parents if of.exists())
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        Path(mkdtemp(prefix=".", dir=place.parent)).rmdir()
+        with _hidden(there):
+            pass
     except OSError as error:
         raise OSError(f"{place}: no folder can be made there ({error.strerror})") from error
 
@@ -103,24 +105,37 @@ def save(files: Mapping[str, bytes], place: Path) -> Path:
     """
     place.parent.mkdir(parents=True, exist_ok=True)
     _sweep(place.parent)
-    part = Path(mkdtemp(prefix=".", suffix=_mark(os.getpid()), dir=place.parent))
     try:
-        for name, data in files.items():
-            path = part / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        part.chmod(0o777 & ~_umask())
-        for folder in candidates(place):
-            if not folder.exists() and _renamed(part, folder):
-                return folder
+        with _hidden(place.parent) as part:
+            _fill(part, files)
+            part.chmod(0o777 & ~_umask())
+            for folder in candidates(place):
+                if not folder.exists() and _renamed(part, folder):
+                    return folder
     except OSError as error:
         raise RuntimeError(f"{place}: could not be written, and nothing is left of it ({error.strerror})") from error
+    raise AssertionError("there is always a next number")
+
+
+@contextmanager
+def _hidden(parent: Path) -> Iterator[Path]:
+    """Make a hidden folder that is not there afterwards, wherever the interrupt comes."""
+    part = parent / f".{uuid4().hex[:12]}{_mark(os.getpid())}"
+    try:
+        part.mkdir(mode=0o700)
+        yield part
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    raise AssertionError("there is always a next number")
+
+
+def _fill(part: Path, files: Mapping[str, bytes]) -> None:
+    for name, data in files.items():
+        path = part / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def _renamed(part: Path, folder: Path) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,8 +87,8 @@ def sweep(
     """
     if not points:
         return
-    saving.writable(root / POINTS / "point")
-    named = {saving.name_of(chapter, values): values for values in points}
+    saving.writable(root)
+    named = {key(values): values for values in points}
     costs = {name: chapter.seconds(values) for name, values in named.items()}
     tasks = {name: (chapter, named[name]) for name in sorted(named, key=costs.__getitem__, reverse=True)}
     with connect(workers, scheduler) as pool:
@@ -103,12 +105,17 @@ def _folder(chapter: Chapter, values: Mapping[str, Any], root: Path) -> Path:
 
 
 def _run(chapter: Chapter, values: dict[str, Any]) -> dict[str, bytes]:
-    """On a worker: run one point."""
+    """On a worker: run one point.
+
+    How much of it is done goes by its time, since cells differ too much: the share that is left falls by a factor e in
+    the time that a run is expected to take, so that what is said to be left never grows.
+    """
+    begin, expected = time.monotonic(), chapter.seconds(values)
 
     def tell(progress: Progress) -> None:
         inside = progress.inside()
         words = f"cell {progress.number} of {progress.of}: {progress.heading}{f', {inside}' if inside else ''}"
-        note(words, max(0, progress.number - 1) / progress.of)
+        note(words, 1.0 - math.exp((begin - time.monotonic()) / expected))
         if stopping():
             raise KeyboardInterrupt
 

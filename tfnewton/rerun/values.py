@@ -131,7 +131,7 @@ def _real(text: str) -> float:
     number = float(text)
     if math.isinf(number):
         raise ValueError(text)
-    return number
+    return number + 0.0  # -0 is 0
 
 
 def _words(kind: Any, metadata: Sequence[Any], many: bool = False) -> str:
