@@ -2,24 +2,30 @@
 
 import os
 import sys
+import warnings
 from pathlib import Path
 
 from nbgrader import preprocessors
-from traitlets.config import get_config
+from sqlalchemy.exc import SAWarning
 
 HERE = Path(__file__).parent  # of coursework/, in the project
 sys.path.insert(0, str(HERE))
+# nbgrader calls alembic by name, which an environment has that need not be active.
+os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
 
 from grading.execute import GuardedExecute  # noqa: E402
 from grading.feedback import MessagesOnly  # noqa: E402
 
-c = get_config()
+warnings.simplefilter("ignore", SAWarning)  # nbgrader's, of no consequence
+
+c = get_config()  # noqa: F821 (traitlets has it where it reads this file)
 c.CourseDirectory.course_id = "tfnewton"
 c.CourseDirectory.root = str(Path.cwd())
 c.CourseDirectory.db_assignments = []
-c.Execute.timeout = 60
 c.GuardedExecute.timeout = 60  # seconds a cell
+c.GuardedExecute.masters = [str(HERE / "source"), str(HERE.parent / "tests" / "coursework")]
+c.OverwriteCells.add_missing_cells = True  # a graded cell that was deleted or renamed is graded all the same
 c.Autograde.autograde_preprocessors = [
     GuardedExecute,
     preprocessors.IgnorePattern,

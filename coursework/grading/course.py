@@ -26,6 +26,7 @@ CONFIGURATION = """\
 # Made by `make coursework`; nbgrader reads it in this folder.
 c = get_config()
 load_subconfig({path!r})
+c.GuardedExecute.masters += [{masters!r}]
 """
 
 
@@ -49,7 +50,7 @@ def lay_out(masters: Path, course: Path, variant: int) -> list[str]:
         shutil.copytree(path.parent, to, dirs_exist_ok=True)
         nbformat.write(notebook, to / path.name)
     (course / "nbgrader_config.py").write_text(
-        CONFIGURATION.format(path=str(HERE / "nbgrader_config.py")), encoding="utf-8"
+        CONFIGURATION.format(path=str(HERE / "nbgrader_config.py"), masters=str(masters.resolve())), encoding="utf-8"
     )
     return sorted({path.parent.name for path in found})
 

@@ -9,7 +9,7 @@ from typing import Any
 from jupyter_client.manager import AsyncKernelManager
 from nbclient.util import run_sync
 from nbgrader.preprocessors import Execute
-from traitlets import Unicode
+from traitlets import List, Unicode
 
 from grading import sandbox
 
@@ -21,33 +21,40 @@ MOST = 100_000  # characters that a cell may put out
 class GuardedKernelManager(AsyncKernelManager):
     """Starts ipykernel in the sandbox. Its sockets are files, which a network namespace does not cut off."""
 
-    hidden = Unicode("", help="the folder of the course")
+    hidden = List(Unicode(), help="folders that a submission must not see: the course's, those of masters")
     home = Unicode("", help="the folder of the submission")
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self._sockets = TemporaryDirectory(prefix="kernel-")
+        self._scratch = TemporaryDirectory(prefix="scratch-")
         self.transport, self.ip = "ipc", f"{self._sockets.name}/kernel"
 
     def format_kernel_cmd(self, extra_arguments: list[str] | None = None) -> list[str]:
         usual = super().format_kernel_cmd(extra_arguments)
         arguments = usual[usual.index("ipykernel_launcher") + 1 :]
-        return sandbox.command(Path(self.hidden), Path(self.home), arguments)
+        return sandbox.command(list(map(Path, self.hidden)), Path(self.home), Path(self._scratch.name), arguments)
 
 
 class GuardedExecute(Execute):  # type: ignore[misc]
     """nbgrader's execution of a submission, guarded."""
 
+    masters = List(Unicode(), help="folders of masters, hidden from submissions as the course's own is").tag(config=True)
+
     def preprocess(self, nb: Any, resources: Any = None, km: Any = None) -> tuple[Any, Any]:
         """Execute the notebook in a kernel of its own, which sees nothing of the course but this submission."""
         self.log.info("Submissions are held by %s", sandbox.isolation())
         self._written = 0
-        guarded = GuardedKernelManager(
-            kernel_name=self.kernel_name or "python3",
-            hidden=str(Path(self.config.CourseDirectory.root).resolve()),
-            home=str(Path(resources["metadata"]["path"]).resolve()),
+        self._home = str(Path(resources["metadata"]["path"]).resolve())
+        return super().preprocess(nb, resources)  # type: ignore[no-any-return]
+
+    def create_kernel_manager(self) -> GuardedKernelManager:
+        """Return what starts and ends the kernel: Python's, whichever the submission asks for."""
+        folders = [self.config.CourseDirectory.root, *self.masters]
+        self.km = GuardedKernelManager(
+            kernel_name="python3", hidden=[str(Path(folder).resolve()) for folder in folders], home=self._home
         )
-        return super().preprocess(nb, resources, guarded)  # type: ignore[no-any-return]
+        return self.km
 
     async def async_execute_cell(self, cell: Any, cell_index: int, *arguments: Any, **settings: Any) -> Any:
         self._written = 0

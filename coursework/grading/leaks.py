@@ -17,24 +17,26 @@ _SHORTEST = 24  # characters; shorter lines stand in any program
 
 
 def secrets(masters: Path) -> set[str]:
-    """Return the lines of more than 24 characters inside the blocks of all masters below a folder."""
-    found = set()
-    for path in masters.rglob("*.ipynb"):
-        for cell in nbformat.read(path, as_version=4).cells:
-            found |= set(_inside(cell.source.splitlines()))
-    return found
+    """Return the lines of more than 24 characters that masters below a folder have inside their blocks and only there."""
+    lines = [
+        found
+        for path in masters.rglob("*.ipynb")
+        for cell in nbformat.read(path, as_version=4).cells
+        for found in _lines(cell.source)
+    ]
+    shown = "\n".join(line for line, hidden in lines if not hidden)
+    return {line for line, hidden in lines if hidden and len(line) > _SHORTEST and line not in shown}
 
 
-def _inside(lines: Iterable[str]) -> Iterator[str]:
+def _lines(source: str) -> Iterator[tuple[str, bool]]:
+    """Yield each line of a cell with whether it stands in a block."""
     end = ""
-    for line in map(str.strip, lines):
+    for line in map(str.strip, source.splitlines()):
         if line == end:
             end = ""
-        elif end:
-            if len(line) > _SHORTEST:
-                yield line
         else:
-            end = _BLOCKS.get(line, "")
+            yield line, bool(end)
+            end = end or _BLOCKS.get(line, "")
 
 
 def leaks(masters: Path, shipped: Iterable[Path], public: str = "") -> list[str]:

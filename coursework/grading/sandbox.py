@@ -1,9 +1,9 @@
 """A kernel for a stranger's notebook: limits, an audit hook and, where the machine has them, namespaces.
 
-    python -m grading.sandbox HIDDEN HOME [argument of ipykernel ...]
+    python -m grading.sandbox HIDDEN HOME SCRATCH [argument of ipykernel ...]
 
-``HIDDEN`` is the folder of the course, with gradebook, masters and other submissions; ``HOME`` the one of this
-submission, which lies in it. The limits hold against accidents and the hook against ordinary Python; neither is a wall
+``HIDDEN`` are folders, a colon between them: the course's, with gradebook, masters and other submissions, and others
+with masters. ``HOME`` is the one of this submission, which lies in the course's; ``SCRATCH`` is for temporary files. The limits hold against accidents and the hook against ordinary Python; neither is a wall
 against somebody who means harm, which is why ``namespaces`` is there, and a container is better.
 """
 
@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -61,9 +62,10 @@ def isolation() -> str:
     return f"limits of memory, time and file size; an audit hook; {net}"
 
 
-def command(hidden: Path, home: Path, kernel: list[str]) -> list[str]:
+def command(hidden: Sequence[Path], home: Path, scratch: Path, kernel: Sequence[str]) -> list[str]:
     """Return the command that starts a kernel in the sandbox; ``kernel`` are the arguments of ipykernel."""
-    return [*namespaces(), sys.executable, "-m", __name__, str(hidden), str(home), *kernel]
+    folders = os.pathsep.join(map(str, hidden)), str(home), str(scratch)
+    return [*namespaces(), sys.executable, "-m", __name__, *folders, *kernel]
 
 
 def _limit() -> None:
@@ -80,9 +82,10 @@ def _inside(path: Any, *folders: str) -> bool:
     return any(real == folder or real.startswith(folder + os.sep) for folder in folders)
 
 
-def _guard(hidden: str, home: str) -> None:
+def _guard(hidden: Sequence[str], home: str, scratch: str) -> None:
     """Refuse, from now on and for good, what the code of a submission must not do."""
-    writable = (home, *map(os.path.realpath, (tempfile.gettempdir(), jupyter_runtime_dir())))
+    tempfile.tempdir = os.environ["TMPDIR"] = scratch
+    writable = home, scratch, os.path.realpath(jupyter_runtime_dir())  # the last for the kernel's own file
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event in _REFUSED:
@@ -102,7 +105,7 @@ def _guard(hidden: str, home: str) -> None:
             raise PermissionError(f"{event}: cannot be looked into while work is graded")
 
     def _secret(path: Any) -> bool:
-        return path is not None and _inside(path, hidden) and not _inside(path, home)
+        return path is not None and _inside(path, *hidden) and not _inside(path, home)
 
     sys.addaudithook(hook)
 
@@ -113,13 +116,13 @@ def _is_path(value: object) -> bool:
 
 def main() -> None:
     """Become a kernel whose cells are guarded."""
-    hidden, home, *arguments = sys.argv[1:]
+    hidden, home, scratch, *arguments = sys.argv[1:]
     _limit()
     from ipykernel.kernelapp import IPKernelApp
 
     application: Any = IPKernelApp.instance()
     application.initialize(arguments)  # opens its sockets
-    _guard(os.path.realpath(hidden), os.path.realpath(home))
+    _guard([*map(os.path.realpath, hidden.split(os.pathsep))], os.path.realpath(home), os.path.realpath(scratch))
     application.start()
 
 

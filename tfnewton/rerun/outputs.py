@@ -13,7 +13,7 @@ from typing import Any
 from tfnewton.rerun import provenance
 from tfnewton.rerun.chapters import Chapter
 
-__all__ = ["ROWS", "collect", "comma_separated", "tables"]
+__all__ = ["ROWS", "collect", "comma_separated", "figures", "tables"]
 
 ROWS = "application/vnd.dataresource+json"
 _METADATA = ("kernelspec", "language_info")
@@ -29,9 +29,9 @@ def collect(
     """Return the files of a run by name: the notebook, ``figures/``, ``tables/`` and ``run.json``."""
     shown = dict(tables(notebook))
     files = {f"tables/{name}.csv": comma_separated(table) for name, table in shown.items()}
-    figures = []
-    for name, described, data in _figures(notebook):
-        figures.append({"name": name, **described})
+    described_figures: list[dict[str, str]] = []
+    for name, described, data in figures(notebook):
+        described_figures.append({"name": name, **described})
         files[f"figures/{name}.png"] = base64.b64decode(data["image/png"])
         files[f"figures/{name}.svg"] = "".join(data["image/svg+xml"]).encode()
     files[f"{chapter.file}.ipynb"] = _written(notebook)
@@ -46,7 +46,7 @@ def collect(
         "threads": provenance.threads(),
         "device": "cpu",
         "tables": [{"name": name, "title": of["title"], "schema": of["schema"]} for name, of in shown.items()],
-        "figures": figures,
+        "figures": described_figures,
     }
     return files | {"run.json": (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode()}
 
@@ -104,7 +104,7 @@ def tables(notebook: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield data[ROWS]["name"], data[ROWS]
 
 
-def _figures(notebook: Any) -> Iterator[tuple[str, dict[str, str], Mapping[str, Any]]]:
+def figures(notebook: Any) -> Iterator[tuple[str, dict[str, str], Mapping[str, Any]]]:
     """Yield name, caption and alternative text, and formats of each figure."""
     count = 0
     for cell, data in _outputs(notebook):
