@@ -10,10 +10,11 @@ from grading.marks import observe
 from grading.trials import Real
 from tfnewton import Transformer
 from tfnewton.model.attention import PLAIN
+from tfnewton.model.feed_forward import UnitGroup
 from tfnewton.model.layers import Head, Layer
 from tfnewton.model.maps import Dense, Selection
 
-__all__ = ["Matrices", "layer_of", "layers_of", "run"]
+__all__ = ["Matrices", "layer_of", "layers_of", "run", "units_of"]
 
 
 class Matrices(NamedTuple):
@@ -33,12 +34,15 @@ def layers_of(model: object, layout: dict[str, int]) -> list[list[Matrices]]:
     return [layer_of(layer, model.layout.width) for layer in model.layers]
 
 
-def layer_of(layer: object, width: int) -> list[Matrices]:
-    """Return the heads of a submitted layer: plain attention of the package, with ``width`` rows, and nothing else."""
+def layer_of(layer: object, width: int, units: bool = False) -> list[Matrices]:
+    """Return the heads of a submitted layer: plain attention of the package, with ``width`` rows, and nothing else.
+
+    With ``units`` it may have ReLU units as well, for ``units_of`` to read.
+    """
     observe(type(layer) is Layer, f"what came back is a {type(layer).__name__}, not a Layer")
     assert isinstance(layer, Layer)
     observe(layer.options == PLAIN, "the layer has options that linear attention has not")
-    observe(layer.relu is None, "the layer has ReLU units")
+    observe(units or layer.relu is None, "the layer has ReLU units")
     found = []
     for head in layer.heads:
         observe(type(head) is Head, f"a head is a {type(head).__name__}, not a Head")
@@ -49,6 +53,19 @@ def layer_of(layer: object, width: int) -> list[Matrices]:
         )
         found.append(Matrices(out @ value, key, query))
     return found
+
+
+def units_of(layer: object, width: int) -> tuple[Real, Real]:
+    """Return W_1, (units, width), and W_2, (width, units), of a submitted layer of the package, as matrices."""
+    assert isinstance(layer, Layer)
+    first, second = [np.zeros((0, width))], [np.zeros((width, 0))]
+    for group in () if layer.relu is None else layer.relu.groups:
+        observe(type(group) is UnitGroup, f"a group of ReLU units is a {type(group).__name__}")
+        read, inner, outer, write = (_matrix(m) for m in (group.read, group.inner, group.outer, group.write))
+        observe(read.shape[1] == write.shape[0] == width, f"a group of ReLU units is not made for {width} rows")
+        first.append(inner @ read)
+        second.append(write @ outer)
+    return np.concatenate(first), np.concatenate(second, axis=1)
 
 
 def _matrix(m: object) -> Real:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +12,9 @@ from sklearn.datasets import load_breast_cancer, load_wine
 
 from grading import losses
 from grading.damped_newton import ball, number
+from grading.heads import layer_of, run, units_of
 from grading.marks import Marks, observe
-from tfnewton.model.layers import Layer
-from tfnewton.model.transformer import Frame, Transformer
+from tfnewton.model.transformer import Transformer
 
 __all__ = ["prepared", "weighted_step"]
 
@@ -50,65 +51,85 @@ class Case(NamedTuple):
 def _cases(variant: int) -> list[Case]:
     rng = np.random.default_rng([variant, 6, 2403])
     cases = []
-    for d, n, heavy in ((2, 5, 0), (3, 11, 1)):
+    for d, n, heavy, far in ((2, 5, 0, 2.5), (3, 11, 1, 7.0)):
         A, y = ball(rng, n, d)
         weights = [rng.uniform(0.3, 0.8), rng.uniform(0.3, 0.8)]
         weights[heavy] = rng.uniform(1.6, 2.4)
         x = rng.standard_normal(d)
-        x *= 2.5 / np.linalg.norm(x)
+        x *= far / np.linalg.norm(x)
         cases.append(Case(A, y, rng.uniform(0.2, 0.4), (weights[0], weights[1]), x))
     return cases
 
 
 class Built(NamedTuple):
-    """A case, the submission's transformer for it, and its trace from the case's x."""
+    """A case, the number of the submission's layers for it, and H by blocks before and after each, from the case's x.
+
+    Two rounds of the layers: what they leave behind shows in the second.
+    """
 
     case: Case
-    model: Transformer
-    frames: list[Frame]
+    depth: int
+    frames: list[dict[str, Array]]
+
+
+def _start(case: Case) -> dict[str, Array]:
+    """Return the blocks of the assignment's layout with a case packed into them."""
+    n, d = case.A.shape
+    blocks = {name: np.zeros((d, n)) for name in ("A_T", "W", "B", "X", "S", "I", "x", "g", "v")}
+    filled = {"A_T": case.A.T, "I": np.eye(d, n), "x": np.repeat(case.x[:, None], n, axis=1)}
+    return blocks | filled | {"y": case.y[None], "s": np.zeros((1, n)), "ones": np.ones((1, n))}
 
 
 def _build(answer: Function, case: Case, k: int) -> Built:
+    """Have the transformer built, and run what its heads and units say, by the formula of chapter 1."""
     n, d = case.A.shape
     model = answer(d, n, case.mu, case.weights, k)
-    plain = type(model) is Transformer and all(type(layer) is Layer for layer in model.layers)
-    observe(plain, "what your function returned is not a Transformer of plain layers")
-    return Built(case, model, model.trace(model.pack(case.A, case.y, case.x)))
+    observe(type(model) is Transformer, f"what your function returned is a {type(model).__name__}, not a Transformer")
+    start = _start(case)
+    sizes = {name: len(rows) for name, rows in start.items()}
+    observe(list(model.layout.sizes.items()) == list(sizes.items()), f"the layout is {model.layout.sizes}")
+    H = np.concatenate(list(start.values()))
+    read = {layer: (layer_of(layer, len(H), units=True), *units_of(layer, len(H))) for layer in set(model.layers)}
+    frames, ends = [start], np.cumsum(list(sizes.values()))[:-1]
+    with np.errstate(all="ignore"):  # the second round may overflow, and a warning would cost all points of the cell
+        for layer in (*model.layers, *model.layers):
+            heads, W1, W2 = read[layer]
+            H = run([heads], H)
+            H = H + W2 @ np.maximum(W1 @ H, 0.0)
+            frames.append(dict(zip(sizes, np.split(H, ends), strict=True)))
+    return Built(case, model.depth, frames)
 
 
-def _off(frames: list[Frame], name: str, right: Array) -> float:
-    """Return how far the named block is from ``right``, in its first rows and columns, in the frame where it is least."""
+def _off(built: Built, name: str, right: Array) -> float:
+    """Return how far the named block is from ``right``, in its first rows and columns, where it is least in a step."""
     rows, columns = right.shape
-    return min(float(np.abs(np.asarray(f.blocks[name])[:rows, :columns] - right).max()) for f in frames)
+    frames = built.frames[: built.depth + 1]
+    return min(float(np.abs(frame[name][:rows, :columns] - right).max()) for frame in frames)
 
 
 def _damping_off(built: Built) -> float:
     """Return the least deviation of s[0] from the damping that the trace's own gradient and direction ask for."""
     off = math.inf
-    for before, after in zip(built.frames[:-1], built.frames[1:], strict=True):
-        g, v = (np.asarray(before.blocks[name])[:, 0] for name in ("g", "v"))
+    for before, after in pairwise(built.frames[: built.depth + 1]):
+        g, v = before["g"][:, 0], before["v"][:, 0]
         if np.abs(v).max() > 0:
             eta = 1 / (1 + built.case.constant * math.sqrt(max(float(g @ v), 0.0)))
-            off = min(off, abs(float(np.asarray(after.blocks["s"])[0, 0]) - eta))
+            off = min(off, abs(float(after["s"][0, 0]) - eta))
     return off
 
 
 def _twice(built: Built, k: int) -> None:
-    """Refuse a model of another depth, or whose two steps are not those of damped Newton, or that leaves scratch."""
-    case, model = built.case, built.model
+    """Refuse layers of another number, or whose two rounds are not damped Newton's steps, or that leave scratch."""
+    case, x = built.case, built.case.x
     what = f"d = {len(case.x)}, n = {len(case.y)}, k = {k}"
-    observe(model.depth == 8 + 2 * k, f"{what}: your transformer has {model.depth} layers")
-    H, x = model.pack(case.A, case.y, case.x), case.x
-    start = H.copy()
-    for number_of_steps in (1, 2):
-        H, x = model(H), case.loss.step(x, case.constant)
-        off = float(np.abs(model.unpack(H)["x"] - x).max())
-        observe(off <= 2 * CLOSE, f"{what}: after {number_of_steps} step(s) x is off by {off:.2g}")
-    rows = np.ones(len(H), dtype=bool)
-    at = model.layout["x"]
-    rows[at.start : at.start + at.size] = False
-    left = float(np.abs(H - start)[rows].max())
-    observe(left <= 1e-9, f"{what}: a row other than those of x is changed by {left:.2g} when the step ends")
+    observe(built.depth == 8 + 2 * k, f"{what}: your transformer has {built.depth} layers")
+    for round_ in (1, 2):
+        x, end = case.loss.step(x, case.constant), built.frames[round_ * built.depth]
+        off = float(np.abs(end["x"] - x[:, None]).max())
+        observe(off <= 2 * CLOSE, f"{what}: after {round_} step(s) x is off by {off:.2g} at the token where it is most")
+        moved = [np.abs(end[name] - rows).max() for name, rows in built.frames[0].items() if name != "x"]
+        left = float(np.max(moved))
+        observe(left <= 1e-9, f"{what}: a row other than those of x is changed by {left:.2g} when the step ends")
 
 
 def weighted_step(answer: Function, variant: int) -> float:
@@ -117,8 +138,9 @@ def weighted_step(answer: Function, variant: int) -> float:
     built: list[Built] = []
     with marks.part(2, LAYERS):
         built = [_build(answer, case, k) for case in _cases(variant)]
-        for case, _, frames in built:
-            off = _off(frames, "B", case.loss.hessian(case.x))
+        for one in built:
+            case = one.case
+            off = _off(one, "B", case.loss.hessian(case.x))
             observe(off <= CLOSE, f"weights {case.weights[0]:.2g} and {case.weights[1]:.2g}: B misses H by {off:.2g}")
 
     def each() -> list[Built]:
@@ -126,9 +148,9 @@ def weighted_step(answer: Function, variant: int) -> float:
         return built
 
     with marks.part(2, LAYERS):
-        for case, _, frames in each():
-            off = _off(frames, "g", case.loss.gradient(case.x)[:, None])
-            observe(off <= CLOSE, f"d = {len(case.x)}: no layer leaves the gradient in g; nearest is {off:.2g} off")
+        for one in each():
+            off = _off(one, "g", one.case.loss.gradient(one.case.x)[:, None])
+            observe(off <= CLOSE, f"d = {len(one.case.x)}: no layer leaves the gradient in g; nearest is {off:.2g} off")
     with marks.part(1, CONSTANT):
         for one in each():
             off = _damping_off(one)

@@ -114,7 +114,7 @@ def need(x: Array, u: Array, A: Array, y: Array, mu: float, delta: float) -> flo
         (phi,) = torch.autograd.grad(phi, t, create_graph=True)
         derivatives.append(phi)
     second, third = derivatives[1].item(), derivatives[2].item()
-    return abs(third) / (2 * second**1.5)
+    return float(abs(third) / (2 * second**1.5))
 
 
 def largest_need(mu: float, delta: float) -> float:
@@ -128,7 +128,7 @@ def largest_need(mu: float, delta: float) -> float:
         third = 3 * abs(m) * delta**2 / (delta**2 + m**2) ** 2.5
 
         def less(share: float) -> float:
-            return -share * third / (2 * (mu + share * second) ** 1.5)
+            return float(-share * third / (2 * (mu + share * second) ** 1.5))
 
         return float(-minimize_scalar(less, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9}).fun)
 
