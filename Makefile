@@ -6,11 +6,12 @@ export OMP_NUM_THREADS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 BIN := .venv/bin
+BUILT := _build/html _build/.doctrees _build/jupyter_execute # a course below _build stays, with its grades
 PYTEST := $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help book test test-quick test-long mutants notebooks bench clean chromium
+.PHONY: help book test test-quick test-long mutants notebooks coursework bench clean chromium
 
 help:
 	@echo "make book        build the book into _build/html"
@@ -19,11 +20,13 @@ help:
 	@echo "make test-long   the repetitions: kills by the dozen, every experiment, many more of every random case"
 	@echo "make mutants     try whether the quick tests notice small faults; hours, and goes on where it was stopped"
 	@echo "make notebooks   run every chapter again, in place"
+	@echo "make coursework  lay out the assignments for nbgrader, release them and make the slides"
+	@echo "                 [VARIANT=0] [MASTERS=coursework/source] [COURSE=_build/coursework]"
 	@echo "make bench       print the benchmark table"
-	@echo "make clean       remove what was built (.venv stays)"
+	@echo "make clean       remove what was built (.venv and courses stay)"
 
 book: .venv/book
-	rm -rf _build
+	rm -rf $(BUILT)
 	$(BIN)/jupyter-book build . -n -W --keep-going
 
 test: chromium .venv/test book
@@ -45,6 +48,13 @@ mutants: .venv/mutants
 notebooks: .venv/book
 	$(BIN)/python notebooks/execute.py
 
+VARIANT ?= 0
+MASTERS ?= coursework/source
+COURSE ?= _build/coursework
+coursework: .venv/course
+	PYTHONPATH=coursework $(BIN)/python -m grading.course --variant $(VARIANT) --masters $(MASTERS) --course $(COURSE)
+	$(BIN)/python book/slides/build.py $(COURSE)/slides
+
 bench: .venv/book
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.training
@@ -52,7 +62,7 @@ bench: .venv/book
 	$(BIN)/python -m benchmarks.sweeps
 
 clean:
-	rm -rf _build build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(BUILT) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 chromium:
 	@command -v $(CHROMIUM) >/dev/null || { \
@@ -62,6 +72,6 @@ chromium:
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
-.venv/book .venv/test .venv/mutants: .venv/%: pyproject.toml constraints.txt | .venv/bin/python
+.venv/book .venv/course .venv/test .venv/mutants: .venv/%: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$*]'
 	touch .venv/book $@ # the other extras hold the book's

@@ -39,7 +39,7 @@ class GuardedKernelManager(AsyncKernelManager):
 class GuardedExecute(Execute):  # type: ignore[misc]
     """nbgrader's execution of a submission, guarded."""
 
-    masters = List(Unicode(), help="folders of masters, hidden from submissions as the course's own is").tag(config=True)
+    masters = List(Unicode(), help="folders hidden from submissions as the course's own is").tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any = None, km: Any = None) -> tuple[Any, Any]:
         """Execute the notebook in a kernel of its own, which sees nothing of the course but this submission."""

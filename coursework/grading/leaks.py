@@ -17,7 +17,7 @@ _SHORTEST = 24  # characters; shorter lines stand in any program
 
 
 def secrets(masters: Path) -> set[str]:
-    """Return the lines of more than 24 characters that masters below a folder have inside their blocks and only there."""
+    """Return the lines of more than 24 characters that masters below a folder have in their blocks and nowhere else."""
     lines = [
         found
         for path in masters.rglob("*.ipynb")

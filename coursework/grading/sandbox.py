@@ -3,8 +3,9 @@
     python -m grading.sandbox HIDDEN HOME SCRATCH [argument of ipykernel ...]
 
 ``HIDDEN`` are folders, a colon between them: the course's, with gradebook, masters and other submissions, and others
-with masters. ``HOME`` is the one of this submission, which lies in the course's; ``SCRATCH`` is for temporary files. The limits hold against accidents and the hook against ordinary Python; neither is a wall
-against somebody who means harm, which is why ``namespaces`` is there, and a container is better.
+with masters. ``HOME`` is the one of this submission, which lies in the course's; ``SCRATCH`` is for temporary files.
+The limits hold against accidents and the hook against ordinary Python; neither is a wall against somebody who means
+harm, which is why ``namespaces`` is there, and a container is better.
 """
 
 from __future__ import annotations

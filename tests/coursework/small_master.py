@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat.v4 import new_code_cell, new_notebook
@@ -40,6 +41,6 @@ def write_small_master(masters: Path) -> Path:
     return path
 
 
-def _cell(name: str, source: str, tags: list[str] | None = None, **of: bool | int) -> nbformat.NotebookNode:
+def _cell(name: str, source: str, tags: list[str] | None = None, **of: bool | int) -> Any:
     nbgrader = {"grade": False, "grade_id": name, "locked": True, "schema_version": 3, "solution": False, "task": False}
     return new_code_cell(source, id=name, metadata={"nbgrader": nbgrader | of} | ({"tags": tags} if tags else {}))

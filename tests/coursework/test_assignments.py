@@ -158,7 +158,8 @@ def test_each_graded_cell_has_three_wrong_answers_and_a_right_one_that_is_writte
 
 def _test_cells(name: str) -> dict[str, str]:
     """Return the graded cell that follows each solution cell."""
-    found, waiting = {}, []
+    found: dict[str, str] = {}
+    waiting: list[str] = []
     for cell in nbformat.read(master(name), as_version=4).cells:
         of: dict[str, Any] = cell.metadata.get("nbgrader", {})
         if cell.cell_type == "code" and of.get("solution"):
