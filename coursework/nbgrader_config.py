@@ -22,7 +22,6 @@ warnings.simplefilter("ignore", SAWarning)  # nbgrader's, of no consequence
 c = get_config()  # noqa: F821 (traitlets has it where it reads this file)
 c.CourseDirectory.course_id = "tfnewton"
 c.CourseDirectory.root = str(Path.cwd())
-c.CourseDirectory.db_assignments = []
 c.GuardedExecute.timeout = 60  # seconds a cell
 c.GuardedExecute.masters = [str(HERE / "source"), str(HERE.parent / "tests" / "coursework")]
 c.OverwriteCells.add_missing_cells = True  # a graded cell that was deleted or renamed is graded all the same

@@ -16,12 +16,18 @@ from typing import Annotated, Any
 
 import nbformat
 import typer
+import yaml
 
 from grading.leaks import leaks
 
 __all__ = ["lay_out", "release"]
 
 HERE = Path(__file__).parents[1]
+INSTALLATION = """\
+from importlib.util import find_spec
+
+if not find_spec("tfnewton"):  # as in Colab
+    %pip install --quiet "tfnewton[science,learning] @ git+{url}\""""
 CONFIGURATION = """\
 # Made by `make coursework`; nbgrader reads it in this folder.
 c = get_config()
@@ -30,10 +36,11 @@ c.GuardedExecute.masters += [{masters!r}]
 """
 
 
-def lay_out(masters: Path, course: Path, variant: int) -> list[str]:
+def lay_out(masters: Path, course: Path, variant: int, repository: str = "") -> list[str]:
     """Copy ``masters`` into ``course`` with the variant written in, and return the names of the assignments.
 
-    What has been submitted, graded and released stays.
+    With the address of a ``repository`` a cell installs the package from there where it is missing. What has been
+    submitted, graded and released stays.
 
     Raises:
         ValueError: a negative variant, no assignment in ``masters``, or a master without a cell for the variant.
@@ -43,7 +50,7 @@ def lay_out(masters: Path, course: Path, variant: int) -> list[str]:
     found = sorted(masters.glob("*/*.ipynb"))
     if not found:
         raise ValueError(f"masters = {masters}: has no assignment, a folder with a notebook in it")
-    instances = {path: _instance(path, variant) for path in found}
+    instances = {path: _instance(path, variant, repository) for path in found}
     course.mkdir(parents=True, exist_ok=True)
     for path, notebook in instances.items():
         to = course / "source" / path.parent.name
@@ -55,15 +62,26 @@ def lay_out(masters: Path, course: Path, variant: int) -> list[str]:
     return sorted({path.parent.name for path in found})
 
 
-def _instance(path: Path, variant: int) -> Any:
-    """Return the master of a variant."""
+def _instance(path: Path, variant: int, repository: str) -> Any:
+    """Return the master of a variant, which installs the package from a repository, if one is given."""
     notebook = nbformat.read(path, as_version=4)
     cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
     if len(cells) != 1 or not cells[0].source.startswith("variant = "):
         raise ValueError(f"{path}: must have one cell with the tag `parameters`, of one line, `variant = 0`")
     _, _, comment = cells[0].source.partition("#")
     cells[0].source = f"variant = {variant}" + (f"  #{comment}" if comment else "")
+    if repository:
+        source = INSTALLATION.format(url=repository)
+        of = cells[0].metadata["nbgrader"] | {"grade_id": "installation"}
+        cell = nbformat.v4.new_code_cell(source, id="installation", metadata={"nbgrader": of})
+        notebook.cells.insert(notebook.cells.index(cells[0]), cell)
     return notebook
+
+
+def _repository() -> str:
+    """Return the address that the book's configuration names; empty where it names none."""
+    text = (HERE.parent / "_config.yml").read_text(encoding="utf-8")
+    return str(yaml.safe_load(text).get("repository", {}).get("url") or "")
 
 
 def release(course: Path, names: list[str]) -> None:
@@ -98,7 +116,7 @@ def main(
 ) -> None:
     """Lay out a course, and make what students get of it."""
     try:
-        names = lay_out(masters, course, variant)
+        names = lay_out(masters, course, variant, _repository())
         release(course, names)
     except (ValueError, RuntimeError) as error:
         print(error, file=sys.stderr)
