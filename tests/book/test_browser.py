@@ -98,6 +98,7 @@ class Visit:
 # most of the time; `make test-long` at all.
 ONE_OF_A_KIND = {
     "book/claims.html",
+    "book/coursework.html",
     "book/errata.html",
     "book/intro.html",
     "book/notation.html",
