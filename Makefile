@@ -52,8 +52,8 @@ VARIANT ?= 0
 MASTERS ?= coursework/source
 COURSE ?= _build/coursework
 coursework: .venv/course
-	PYTHONPATH=coursework $(BIN)/python -m grading.course --variant $(VARIANT) --masters $(MASTERS) --course $(COURSE)
-	$(BIN)/python book/slides/build.py $(COURSE)/slides
+	PYTHONPATH=coursework $(BIN)/python -m grading.course --variant "$(VARIANT)" --masters "$(MASTERS)" --course "$(COURSE)"
+	$(BIN)/python book/slides/build.py "$(COURSE)/slides"
 
 bench: .venv/book
 	$(BIN)/python -m benchmarks

@@ -16,6 +16,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE), os.environ.g
 
 from grading.execute import GuardedExecute  # noqa: E402
 from grading.feedback import MessagesOnly  # noqa: E402
+from grading.grades import SaveGrades  # noqa: E402
 
 warnings.simplefilter("ignore", SAWarning)  # nbgrader's, of no consequence
 
@@ -29,7 +30,7 @@ c.Autograde.autograde_preprocessors = [
     GuardedExecute,
     preprocessors.IgnorePattern,
     preprocessors.LimitOutput,
-    preprocessors.SaveAutoGrades,
+    SaveGrades,
     preprocessors.AssignLatePenalties,
     preprocessors.CheckCellMetadata,
 ]

@@ -43,7 +43,9 @@ def lay_out(masters: Path, course: Path, variant: int, repository: str = "") -> 
     submitted, graded and released stays.
 
     Raises:
-        ValueError: a negative variant, no assignment in ``masters``, or a master without a cell for the variant.
+        ValueError: a negative variant, no assignment in ``masters``, one that cannot be read or has no cell for the
+            variant, or another variant than that of work that is in ``course``.
+        OSError: the course cannot be written.
     """
     if variant < 0:
         raise ValueError(f"variant = {variant}: must be 0 or more")
@@ -51,6 +53,9 @@ def lay_out(masters: Path, course: Path, variant: int, repository: str = "") -> 
     if not found:
         raise ValueError(f"masters = {masters}: has no assignment, a folder with a notebook in it")
     instances = {path: _instance(path, variant, repository) for path in found}
+    if (course / "submitted").exists():
+        for path in instances:
+            _same_variant(course / "source" / path.parent.name / path.name, variant)
     course.mkdir(parents=True, exist_ok=True)
     for path, notebook in instances.items():
         to = course / "source" / path.parent.name
@@ -64,7 +69,10 @@ def lay_out(masters: Path, course: Path, variant: int, repository: str = "") -> 
 
 def _instance(path: Path, variant: int, repository: str) -> Any:
     """Return the master of a variant, which installs the package from a repository, if one is given."""
-    notebook = nbformat.read(path, as_version=4)
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except (ValueError, nbformat.ValidationError) as error:  # of nbformat's own kinds, and of text that is not UTF-8
+        raise ValueError(f"{path}: is no notebook ({str(error).partition(chr(10))[0]})") from None
     cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
     if len(cells) != 1 or not cells[0].source.startswith("variant = "):
         raise ValueError(f"{path}: must have one cell with the tag `parameters`, of one line, `variant = 0`")
@@ -76,6 +84,18 @@ def _instance(path: Path, variant: int, repository: str) -> Any:
         cell = nbformat.v4.new_code_cell(source, id="installation", metadata={"nbgrader": of})
         notebook.cells.insert(notebook.cells.index(cells[0]), cell)
     return notebook
+
+
+def _same_variant(laid_out: Path, variant: int) -> None:
+    """Raise ValueError where a course has this assignment in another variant."""
+    if laid_out.exists():
+        cells = nbformat.read(laid_out, as_version=4).cells
+        (there,) = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", [])]
+        number = there.removeprefix("variant = ").partition("#")[0].strip()
+        if number != str(variant):
+            raise ValueError(
+                f"variant = {variant}: {laid_out.parents[2]} has work of variant {number}; name another folder"
+            )
 
 
 def _repository() -> str:
@@ -118,7 +138,7 @@ def main(
     try:
         names = lay_out(masters, course, variant, _repository())
         release(course, names)
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, OSError) as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
     print(f"{course / 'release'}: {', '.join(names)}, variant {variant}")

@@ -82,8 +82,8 @@ def constant(smallest: Function, worst: Function, variant: int) -> float:
     with marks.part(2, SMALLEST):
         for (mu, delta), top in zip(pairs, largest, strict=True):
             found = number(smallest(mu, delta))
-            what = f"mu = {mu:.3g}, delta = {delta:.3g}: some data need {top / found if found > 0 else math.inf:.4g}"
-            observe(found >= top * (1 - 1e-5), f"{what} times your constant")
+            what = f"mu = {mu:.3g}, delta = {delta:.3g}: some data need {top:.6g}"
+            observe(found >= top * (1 - 1e-5), f"{what}, your constant is {found:.6g}")
     with marks.part(2, SMALLEST):
         for (mu, delta), top in zip(pairs, largest, strict=True):
             off = abs(number(smallest(mu, delta)) / top - 1)
@@ -213,8 +213,9 @@ def variance_units(answer: Function, variant: int) -> float:
     def narrow(part: float) -> None:
         observe(len(found) == len(asked), "the error is not kept, so the number of units says nothing")
         for units, usual in found:
-            what = f"you use {units.width} units where interpolation with the book's knots takes {usual}"
-            observe(units.width <= math.ceil(part * usual), what)
+            most = math.ceil(part * usual)
+            what = f"you use {units.width} units, the book's knots {usual}, and this part asks for at most {most}"
+            observe(units.width <= most, what)
 
     with marks.part(2, KNOTS):
         narrow(1.0)

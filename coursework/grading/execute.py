@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,10 +15,12 @@ from nbgrader.preprocessors import Execute
 from traitlets import List, Unicode
 
 from grading import sandbox
+from grading.reading import to_be_read
 
 __all__ = ["GuardedExecute", "GuardedKernelManager"]
 
 MOST = 100_000  # characters that a cell may put out
+SECONDS = 1200  # of a submission, waiting included; no cell begins later
 
 
 class GuardedKernelManager(AsyncKernelManager):
@@ -28,12 +33,21 @@ class GuardedKernelManager(AsyncKernelManager):
         super().__init__(**settings)
         self._sockets = TemporaryDirectory(prefix="kernel-")
         self._scratch = TemporaryDirectory(prefix="scratch-")
+        _copy_fonts(Path(self._scratch.name))
         self.transport, self.ip = "ipc", f"{self._sockets.name}/kernel"
 
     def format_kernel_cmd(self, extra_arguments: list[str] | None = None) -> list[str]:
         usual = super().format_kernel_cmd(extra_arguments)
         arguments = usual[usual.index("ipykernel_launcher") + 1 :]
-        return sandbox.command(list(map(Path, self.hidden)), Path(self.home), Path(self._scratch.name), arguments)
+        folders = Path(self.home), Path(self._scratch.name), Path(self._sockets.name)
+        return sandbox.command(list(map(Path, self.hidden)), *folders, arguments)
+
+
+def _copy_fonts(home: Path) -> None:
+    """Give a kernel, whose home is new, the list of fonts that matplotlib takes seconds to make."""
+    made = Path("~/.cache/matplotlib").expanduser()
+    if made.is_dir():
+        shutil.copytree(made, home / ".cache" / "matplotlib")
 
 
 class GuardedExecute(Execute):  # type: ignore[misc]
@@ -44,7 +58,9 @@ class GuardedExecute(Execute):  # type: ignore[misc]
     def preprocess(self, nb: Any, resources: Any = None, km: Any = None) -> tuple[Any, Any]:
         """Execute the notebook in a kernel of its own, which sees nothing of the course but this submission."""
         self.log.info("Submissions are held by %s", sandbox.isolation())
-        self._written = 0
+        for cell, what in to_be_read(nb):
+            self.log.warning("%s: the cell %s %s; read it", resources["nbgrader"]["student"], cell, what)
+        self._written, self._begun = 0, time.monotonic()
         self._home = str(Path(resources["metadata"]["path"]).resolve())
         return super().preprocess(nb, resources)  # type: ignore[no-any-return]
 
@@ -57,6 +73,8 @@ class GuardedExecute(Execute):  # type: ignore[misc]
         return self.km
 
     async def async_execute_cell(self, cell: Any, cell_index: int, *arguments: Any, **settings: Any) -> Any:
+        if time.monotonic() - self._begun > SECONDS:
+            raise RuntimeError(f"the submission runs for more than {SECONDS} seconds")
         self._written = 0
         return await super().async_execute_cell(cell, cell_index, *arguments, **settings)
 
@@ -67,9 +85,15 @@ class GuardedExecute(Execute):  # type: ignore[misc]
 
         nbgrader gives no points for a cell that writes to stderr, and a warning of numpy's is not a wrong answer.
         """
-        if msg["msg_type"] == "stream":
-            msg["content"]["name"] = "stdout"
-            room = max(0, MOST - self._written)
-            self._written += len(msg["content"]["text"])
-            msg["content"]["text"] = msg["content"]["text"][:room]
-        return super().process_message(msg, cell, cell_index)
+        kind, content = msg["msg_type"], msg["content"]
+        if kind not in ("stream", "display_data", "execute_result", "update_display_data", "error"):
+            return super().process_message(msg, cell, cell_index)
+        room = max(0, MOST - self._written)
+        self._written += len(json.dumps(content, default=str))
+        if kind == "stream":
+            content |= {"name": "stdout", "text": content["text"][:room]}
+        elif kind == "error":
+            content |= {"evalue": content["evalue"][:room], "traceback": [line[:room] for line in content["traceback"]]}
+        elif self._written > MOST:
+            content["data"] = {"text/plain": "Left out: the cell puts out too much."[:room]}
+        return super().process_message(msg, cell, cell_index) if room or kind == "error" else None

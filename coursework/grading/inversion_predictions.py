@@ -32,7 +32,10 @@ def count_layers(student: Student, rng: np.random.Generator) -> float:
             _count(student, rng, rng.uniform(5.0, 100.0), rng.uniform(least, most), 3)
     with marks.part(1, COUNTS):
         found = number(student(1.0, 1e-6, 1.0, 2), "the number of layers")
-        observe(found == 1, f"kappa = 1 and c = 1: {found:g} layers, but the start is the inverse already")
+        observe(
+            found == 1,
+            f"kappa = 1 and c = 1: the start is the inverse already, you count {found:g} layers with the opening",
+        )
     return marks.total
 
 

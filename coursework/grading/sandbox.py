@@ -4,8 +4,10 @@
 
 ``HIDDEN`` are folders, a colon between them: the course's, with gradebook, masters and other submissions, and others
 with masters. ``HOME`` is the one of this submission, which lies in the course's; ``SCRATCH`` is for temporary files.
-The limits hold against accidents and the hook against ordinary Python; neither is a wall against somebody who means
-harm, which is why ``namespaces`` is there, and a container is better.
+
+Where bubblewrap is installed and allowed, the kernel lives in a container that has no network and no other processes,
+sees nothing of the hidden folders, and can write into its own alone. Limits and hook are there always. The hook holds
+against accidents and simple attempts; it is no wall against somebody who means harm.
 """
 
 from __future__ import annotations
@@ -21,9 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jupyter_core.paths import jupyter_runtime_dir
-
-__all__ = ["command", "isolation", "namespaces"]
+__all__ = ["command", "container", "isolation"]
 
 GIGABYTE = 2**30
 LIMITS = {
@@ -32,6 +32,7 @@ LIMITS = {
     resource.RLIMIT_FSIZE: GIGABYTE // 8,
     resource.RLIMIT_CORE: 0,
 }
+_CONTAINER = ("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-all", "--die-with-parent")
 _ANYWHERE = ("/dev/null", "/dev/tty")
 # Events of sys.addaudithook that a student's code has no business with.
 _REFUSED = {
@@ -46,27 +47,36 @@ _READS = {"os.listdir", "os.scandir", "sqlite3.connect"}
 
 
 @cache
-def namespaces() -> tuple[str, ...]:
-    """Return the command that gives a process a network of its own, empty; () where the machine allows none."""
-    if shutil.which("unshare") is None:
-        return ()
-    for options in (("--net",), ("--user", "--map-current-user", "--net")):
-        tried = subprocess.run(["unshare", *options, "true"], capture_output=True, check=False)
-        if tried.returncode == 0:
-            return ("unshare", *options)
-    return ()
+def container() -> bool:
+    """Return whether bubblewrap can make a container on this machine."""
+    if shutil.which("bwrap") is None:
+        return False
+    return subprocess.run([*_CONTAINER, "true"], capture_output=True, check=False).returncode == 0
 
 
 def isolation() -> str:
     """Return in words what holds a submission."""
-    net = "a network namespace without a network" if namespaces() else "no network namespace (this machine allows none)"
-    return f"limits of memory, time and file size; an audit hook; {net}"
+    found = "a container without network, course and other processes (bubblewrap)"
+    missing = "no container (bubblewrap is not installed, or not allowed here)"
+    return f"limits of memory, time, output and file size; an audit hook; {found if container() else missing}"
 
 
-def command(hidden: Sequence[Path], home: Path, scratch: Path, kernel: Sequence[str]) -> list[str]:
-    """Return the command that starts a kernel in the sandbox; ``kernel`` are the arguments of ipykernel."""
+def command(hidden: Sequence[Path], home: Path, scratch: Path, sockets: Path, kernel: Sequence[str]) -> list[str]:
+    """Return the command that starts a kernel in the sandbox; ``kernel`` are the arguments of ipykernel.
+
+    ``hidden``, ``home`` and ``scratch`` are as above; in ``sockets`` the kernel is spoken to.
+    """
     folders = os.pathsep.join(map(str, hidden)), str(home), str(scratch)
-    return [*namespaces(), sys.executable, "-m", __name__, *folders, *kernel]
+    python = [sys.executable, "-m", __name__, *folders, *kernel]
+    if not container():
+        return python
+    walls = [part for folder in hidden if folder.is_dir() for part in ("--tmpfs", str(folder))]
+    doors = [part for folder in (home, scratch, sockets) for part in ("--bind", str(folder), str(folder))]
+    # An interrupt, to end a cell, goes to all of the group: it must not end the container.
+    deaf = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"]
+    # ipykernel ends when its parent is gone; here the parent is the container's first process, which ends all in it.
+    surroundings = "--setenv", "HOME", str(scratch), "--setenv", "JPY_PARENT_PID", "1"
+    return [*deaf, *_CONTAINER, *walls, *doors, *surroundings, *python]
 
 
 def _limit() -> None:
@@ -86,7 +96,7 @@ def _inside(path: Any, *folders: str) -> bool:
 def _guard(hidden: Sequence[str], home: str, scratch: str) -> None:
     """Refuse, from now on and for good, what the code of a submission must not do."""
     tempfile.tempdir = os.environ["TMPDIR"] = scratch
-    writable = home, scratch, os.path.realpath(jupyter_runtime_dir())  # the last for the kernel's own file
+    writable = home, scratch
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event in _REFUSED:

@@ -57,6 +57,25 @@ def test_the_variant_is_written_in_and_what_is_there_stays(tmp_path: Path) -> No
     assert (tmp_path / "course" / "gradebook.db").read_bytes() == b"grades"
 
 
+def test_another_variant_than_that_of_work_that_was_handed_in_is_refused(tmp_path: Path) -> None:
+    write_small_master(tmp_path / "private")
+    lay_out(tmp_path / "private", tmp_path / "course", 3)
+    (tmp_path / "course" / "submitted" / "ada").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"variant = 4: .*course has work of variant 3; name another folder"):
+        lay_out(tmp_path / "private", tmp_path / "course", 4)
+    assert sources(tmp_path / "course" / "source" / NAME / "small.ipynb")[0] == "variant = 3"
+    lay_out(tmp_path / "private", tmp_path / "course", 3)
+
+
+@pytest.mark.parametrize("text", [b"garbage", b"\xff\xfe", b"{}"])
+def test_a_master_that_is_no_notebook_is_named(text: bytes, tmp_path: Path) -> None:
+    path = write_small_master(tmp_path / "private")
+    path.write_bytes(text)
+    with pytest.raises(ValueError, match=r"small\.ipynb: "):
+        lay_out(tmp_path / "private", tmp_path / "course", 0)
+    assert not (tmp_path / "course").exists()
+
+
 def test_a_repository_is_installed_from_where_the_package_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
