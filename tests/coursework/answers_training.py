@@ -90,6 +90,36 @@ def compare(first, second):
     ),
     _of(
         _COMPARE,
+        "the trimmed mean of the differences",
+        """
+def compare(first, second):
+    low, high = trimmed_interval(first - second)
+    return "second" if low > 0 else "first" if high < 0 else "open"
+""",
+        1,
+    ),
+    _of(
+        _COMPARE,
+        "a paired t-test of logarithms",
+        """
+def compare(first, second):
+    test = stats.ttest_rel(np.log(first), np.log(second))
+    return "open" if test.pvalue > 0.05 else "second" if test.statistic > 0 else "first"
+""",
+        1,
+    ),
+    _of(
+        _COMPARE,
+        "plain means",
+        """
+def compare(first, second):
+    test = stats.ttest_rel(first, second)
+    return "open" if test.pvalue > 0.05 else "second" if test.statistic > 0 else "first"
+""",
+        1,
+    ),
+    _of(
+        _COMPARE,
         "intervals that do not overlap",
         """
 def compare(first, second):
