@@ -129,7 +129,7 @@ def _of_lengths(
         ratio = boxes.loss(boxes.steps(found), fresh) / least
         observe(
             ratio < 1.12,
-            f"with {count} step{'s' * (count > 1)} on prompts with d = {task.d}, n = {task.n} the loss on new ones like them is"
+            f"with {count} step{'s' * (count > 1)}, d = {task.d} and n = {task.n} the loss on new prompts is"
             f" {ratio:.3g} times the least that is possible with lengths from the given ones",
         )
 

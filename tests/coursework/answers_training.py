@@ -271,6 +271,7 @@ _STEPS = """for m in (1, 2, 3, 4):
             return "descent"
     return "tuned"
 """
+_OWN = "residuals(answer, *of, seed=1)"
 
 _DETECTIVES = [
     _of(_NAMES, "a polynomial fitted, powers of sizes", _NAMED.format(newton=_NEWTON, steps=_STEPS)),
@@ -292,6 +293,31 @@ def name_it(answer, n, d):
     return next((name for name, of in known.items() if np.allclose(of, r)), "none")
 """,
         6,
+    ),
+]
+
+_OF_TWO_TASKS = [
+    Answer(
+        f"{_NAMES}: residuals with an argument of their own, which is used",
+        {
+            _RESIDUALS: """
+def residuals(answer, spectrum, n, query=1.0, seed=0):
+    d = len(spectrum)
+    A = np.linalg.qr(np.random.default_rng(seed).normal(size=(n, d))).Q * np.sqrt(n * spectrum)
+    found = ask(answer, np.repeat(A[None], d, axis=0), d**0.5 * A.T, query * np.eye(d))
+    return 1 - np.asarray(found) / (query * d**0.5)
+""",
+            _NAMES: _NAMED.format(newton=_NEWTON, steps=_STEPS).replace("residuals(answer, *of)", _OWN),
+        },
+        {},
+    ),
+    Answer(
+        f"{_NAMES}: right, with no residuals to call",
+        {
+            _RESIDUALS: "def residuals(answer, spectrum, n, query=1.0):\n    raise NotImplementedError\n",
+            _NAMES: _NAMED.format(newton=_NEWTON, steps=_STEPS),
+        },
+        {f"{_RESIDUALS}-test": 4},
     ),
 ]
 
@@ -491,4 +517,4 @@ def cure(answer, prompts):
     _of(_CURE, "the answer as it is", "def cure(answer, prompts):\n    return answer(prompts)\n", 5),
 ]
 
-ANSWERS = [*_INTERVALS, *_COMPARISONS, *_BOXES, *_DETECTIVES, *_TUNED, *_SAMPLES, *_CURES]
+ANSWERS = [*_INTERVALS, *_COMPARISONS, *_BOXES, *_DETECTIVES, *_TUNED, *_SAMPLES, *_CURES, *_OF_TWO_TASKS]
