@@ -15,7 +15,7 @@ from scipy import stats
 
 from grading import black_boxes as boxes
 from grading.black_boxes import Answer
-from grading.error_bars import CUT, followed_through, numbers
+from grading.error_bars import CUT, followed_through, numbers, quiet
 from grading.marks import Marks, observe
 from tfnewton.campaign import results
 from tfnewton.learning.tasks import LinearPrompts, LinearRegression, generator
@@ -39,16 +39,18 @@ def _blind(p: LinearPrompts) -> LinearPrompts:
 
 
 def _held(
-    residuals: Callable[..., Any], answer: Answer, spectrum: np.ndarray, n: int, query: float, truth: Any
+    residuals: Callable[..., Any], answer: Answer, spectrum: np.ndarray, n: int, query: float, truth: Any, box: str = ""
 ) -> None:
     found = numbers(residuals(answer, spectrum.copy(), n, query), spectrum.shape, "the array of residuals")
     off = float(abs(found - truth).max())
     observe(
         off < 1e-6,
-        f"with d = {len(spectrum)}, n = {n} and a query of length {query:.3g} a residual is off by {off:.2g}",
+        f"with d = {len(spectrum)}, n = {n} and a query of length {query:.3g} a residual of a box{box}"
+        f" is off by {off:.2g}",
     )
 
 
+@quiet()
 def residuals(residuals: Callable[..., Any], variant: int) -> float:
     """Return the points of the residuals of black boxes, of 4."""
     marks, rng = Marks(), np.random.default_rng([variant, 1003])
@@ -62,16 +64,18 @@ def residuals(residuals: Callable[..., Any], variant: int) -> float:
         for spectrum, n, d in cases:
             size = rng.uniform(100, 400)
             truth = 1 - (1 - boxes.ridge(5.0)(spectrum)) / (1 + d * spectrum / size)
-            _held(residuals, boxes.tired_by_labels(boxes.ridge(5.0), size), spectrum, n, 1.0, truth)
+            box = boxes.tired_by_labels(boxes.ridge(5.0), size)
+            _held(residuals, box, spectrum, n, 1.0, truth, " that minds the length of the labels")
     with marks.part(1, QUERY):
         for spectrum, n, _ in cases:
             c, weight, query = rng.uniform(1.1, 1.4), rng.uniform(0.5, 2), rng.uniform(3, 20)
             truth = 1 - c / (1 + weight * query**2 / (n * spectrum))
-            _held(residuals, boxes.false_sample(c, weight), spectrum, n, query, truth)
+            box = boxes.false_sample(c, weight)
+            _held(residuals, box, spectrum, n, query, truth, " that minds the length of the query")
     return marks.total
 
 
-def _residuals(answer: Answer, spectrum: Any, n: int, query: float = 1.0) -> np.ndarray:
+def _residuals(answer: Answer, spectrum: Any, n: int, query: float = 1.0, *_: Any, **__: Any) -> np.ndarray:
     values = np.asarray(spectrum, dtype=np.float64)
     d = len(values)
     A = np.linalg.qr(np.random.default_rng(d).normal(size=(n, d))).Q * np.sqrt(n * values)
@@ -81,27 +85,33 @@ def _residuals(answer: Answer, spectrum: Any, n: int, query: float = 1.0) -> np.
     return found
 
 
+@quiet()
 def name_it(name_it: Callable[..., Any], variant: int) -> float:
     """Return the points of the names of black boxes, of 6: a family counts if all of it is named, and nothing else."""
-    marks, rng = Marks(), np.random.default_rng([variant, 1004])
-    n, d = 50, 10
+    rng = np.random.default_rng([variant, 1004])
     asked = boxes.families(rng) | {"none": [*boxes.strangers(rng), *_shipped()]}
-    said: dict[str, list[str]] = {}
+    return followed_through(lambda: _named(name_it, asked), name_it, residuals=_residuals)
+
+
+def _named(name_it: Callable[..., Any], asked: dict[str, list[Answer]]) -> Marks:
+    marks, n, d = Marks(), 50, 10
+    said: dict[str, list[str]] = {family: [] for family in asked}
+    raised: dict[str, str] = {}
     for family, members in asked.items():
-        said[family] = []
         for box in members:
             try:
-                with followed_through(name_it, residuals=_residuals):
-                    said[family].append(str(name_it(box, n, d)))
+                said[family].append(str(name_it(box, n, d)))
             except Exception as error:
-                said[family].append(f"{type(error).__name__}: {error}")
-    for family in asked:
+                raised[family] = f"your code raised {type(error).__name__}: {error}"
+    for family, members in asked.items():
         with marks.part(1, POLYNOMIAL):
-            missed = [name for name in said[family] if name != family]
-            observe(not missed, f"{len(missed)} of {len(said[family])} boxes of {family!r} were called {missed[:1]}")
+            observe(family not in raised, f"on a box of {family!r} {raised.get(family)}")
+            missed = [repr(name) for name in said[family] if name != family]
+            wrong = sorted(set(missed))
+            observe(not missed, f"{len(missed)} of {len(members)} boxes of {family!r} were called {' or '.join(wrong)}")
             taken = [other for other, names in said.items() if other != family and family in names]
-            observe(not taken, f"{family!r} was said of a box of {taken[:1]}")
-    return marks.total
+            observe(not taken, f"{family!r} was also said of boxes of {' and of '.join(map(repr, taken))}")
+    return marks
 
 
 def _shipped() -> list[Answer]:
@@ -118,10 +128,13 @@ def _of_lengths(
         least = boxes.loss(boxes.best_steps(given, count), fresh)
         ratio = boxes.loss(boxes.steps(found), fresh) / least
         observe(
-            ratio < 1.12, f"with {count} steps the loss on new prompts is {ratio:.3g} times the least that is possible"
+            ratio < 1.12,
+            f"with {count} step{'s' * (count > 1)}, d = {task.d} and n = {task.n} the loss on new prompts is"
+            f" {ratio:.3g} times the least that is possible with lengths from the given ones",
         )
 
 
+@quiet()
 def tuned_lengths(tuned: Callable[..., Any], variant: int) -> float:
     """Return the points of tuned lengths of gradient steps, of 4."""
     marks, rng = Marks(), np.random.default_rng([variant, 1005])
@@ -134,6 +147,7 @@ def tuned_lengths(tuned: Callable[..., Any], variant: int) -> float:
     return marks.total
 
 
+@quiet()
 def find_sample(find: Callable[..., Any], variant: int) -> float:
     """Return the points of constant and weight of the false sample, of 3."""
     marks, rng = Marks(), np.random.default_rng([variant, 1007])
@@ -154,18 +168,31 @@ def find_sample(find: Callable[..., Any], variant: int) -> float:
 
 
 def _cured(cure: Callable[..., Any], answer: Answer, p: LinearPrompts) -> np.ndarray:
-    return numbers(cure(answer, _blind(p)), (len(p.x),), "what is returned")
+    found = numbers(cure(answer, _blind(p)), (len(p.x),), "what is returned")
+    observe(bool(found.any()), "what is returned is zero everywhere")
+    return found
 
 
 def _follows(cure: Callable[..., Any], noisy: LinearPrompts) -> None:
     """See that the answers of a model are corrected, also of one that reads half of a noisy context."""
-    found = _cured(cure, boxes.half_context(1.3, 1.0), noisy)
-    half, whole = (of(1.0, 0.0)(noisy).numpy() for of in (boxes.half_context, boxes.false_sample))
-    found = found * (found @ half) / (found @ found)  # its constant is another question
-    off = np.median(abs(found - half)) / np.median(abs(whole - half))
-    observe(off < 0.5, "a model that reads half of its context was not corrected, but replaced by another")
+    model = boxes.half_context(1.3, 1.0)
+    raw, half, whole = (of(noisy).numpy() for of in (model, boxes.half_context(1.0, 0.0), boxes.false_sample(1.0, 0.0)))
+    found, apart = _cured(cure, model, noisy), np.median(abs(whole - half))
+
+    def off(truth: np.ndarray) -> float:
+        """Return the median distance of answers to a truth when the best constant, another question, is put to them."""
+        scaled = found * (found @ truth) / max(found @ found, np.finfo(float).tiny)
+        return float(np.median(abs(scaled - truth)))
+
+    said = "for a model that reads half of a noisy context "
+    right = off(half) < 0.5 * apart
+    observe(right or off(raw) > 1e-3 * apart, said + "its answers came back as they were, but for a constant")
+    observe(right or off(whole) > 0.5 * apart, said + "came back what is nearer to least squares on all of it")
+    share = off(half) / np.median(abs(half))
+    observe(right, said + f"answers are off by {share:.0%} in the median, whatever constant they are divided by")
 
 
+@quiet()
 def cure(cure: Callable[..., Any], variant: int) -> float:
     """Return the points of answers freed of the false sample, of 5."""
     marks, rng = Marks(), np.random.default_rng([variant, 1008])
@@ -182,17 +209,17 @@ def cure(cure: Callable[..., Any], variant: int) -> float:
             )
         _follows(cure, noisy)
     with marks.part(2, TRAINING):
-        _follows(cure, noisy)
         for answer, weight in asked:
             ratio = float(np.median(_cured(cure, answer, p) / p.target.numpy()))
             observe(
                 abs(ratio - 1) < 0.02,
                 f"with a false sample of weight {weight} the answers are {ratio:.3g} times the truth",
             )
-    with marks.part(1, TRAINING):
         _follows(cure, noisy)
+    with marks.part(1, TRAINING):
         for layers in (5, 6):
             answer = boxes.trained(results.model(results.by_depth()["query in"][layers]).double())
             raw, now = (stats.trim_mean((a - p.target.numpy()) ** 2, CUT) for a in (answer(p), _cured(cure, answer, p)))
-            observe(now < raw / 5, f"the loss of {layers} layers fell by a factor of {raw / now:.2g} only")
+            observe(now < raw / 5, f"the loss of a model with {layers} layers is {now / raw:.2g} times what it was")
+        _follows(cure, noisy)
     return marks.total

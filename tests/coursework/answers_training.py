@@ -90,6 +90,36 @@ def compare(first, second):
     ),
     _of(
         _COMPARE,
+        "the trimmed mean of the differences",
+        """
+def compare(first, second):
+    low, high = trimmed_interval(first - second)
+    return "second" if low > 0 else "first" if high < 0 else "open"
+""",
+        1,
+    ),
+    _of(
+        _COMPARE,
+        "a paired t-test of logarithms",
+        """
+def compare(first, second):
+    test = stats.ttest_rel(np.log(first), np.log(second))
+    return "open" if test.pvalue > 0.05 else "second" if test.statistic > 0 else "first"
+""",
+        1,
+    ),
+    _of(
+        _COMPARE,
+        "plain means",
+        """
+def compare(first, second):
+    test = stats.ttest_rel(first, second)
+    return "open" if test.pvalue > 0.05 else "second" if test.statistic > 0 else "first"
+""",
+        1,
+    ),
+    _of(
+        _COMPARE,
         "intervals that do not overlap",
         """
 def compare(first, second):
@@ -241,6 +271,7 @@ _STEPS = """for m in (1, 2, 3, 4):
             return "descent"
     return "tuned"
 """
+_OWN = "residuals(answer, *of, seed=1)"
 
 _DETECTIVES = [
     _of(_NAMES, "a polynomial fitted, powers of sizes", _NAMED.format(newton=_NEWTON, steps=_STEPS)),
@@ -262,6 +293,31 @@ def name_it(answer, n, d):
     return next((name for name, of in known.items() if np.allclose(of, r)), "none")
 """,
         6,
+    ),
+]
+
+_OF_TWO_TASKS = [
+    Answer(
+        f"{_NAMES}: residuals with an argument of their own, which is used",
+        {
+            _RESIDUALS: """
+def residuals(answer, spectrum, n, query=1.0, seed=0):
+    d = len(spectrum)
+    A = np.linalg.qr(np.random.default_rng(seed).normal(size=(n, d))).Q * np.sqrt(n * spectrum)
+    found = ask(answer, np.repeat(A[None], d, axis=0), d**0.5 * A.T, query * np.eye(d))
+    return 1 - np.asarray(found) / (query * d**0.5)
+""",
+            _NAMES: _NAMED.format(newton=_NEWTON, steps=_STEPS).replace("residuals(answer, *of)", _OWN),
+        },
+        {},
+    ),
+    Answer(
+        f"{_NAMES}: right, with no residuals to call",
+        {
+            _RESIDUALS: "def residuals(answer, spectrum, n, query=1.0):\n    raise NotImplementedError\n",
+            _NAMES: _NAMED.format(newton=_NEWTON, steps=_STEPS),
+        },
+        {f"{_RESIDUALS}-test": 4},
     ),
 ]
 
@@ -461,4 +517,4 @@ def cure(answer, prompts):
     _of(_CURE, "the answer as it is", "def cure(answer, prompts):\n    return answer(prompts)\n", 5),
 ]
 
-ANSWERS = [*_INTERVALS, *_COMPARISONS, *_BOXES, *_DETECTIVES, *_TUNED, *_SAMPLES, *_CURES]
+ANSWERS = [*_INTERVALS, *_COMPARISONS, *_BOXES, *_DETECTIVES, *_TUNED, *_SAMPLES, *_CURES, *_OF_TWO_TASKS]
