@@ -170,11 +170,16 @@ def run_as_far_as(path: Path, needed: set[str]) -> dict[str, Any]:
     return names
 
 
-SOLVED = [path for path in NOTEBOOKS if any(CODE.search(of.solution) for of in exercises(path))]
+# `make test` runs one chapter's, `make test-long` all.
+SOLVED = [
+    pytest.param(path, id=path.stem, marks=() if path.stem.startswith("03") else pytest.mark.long)
+    for path in NOTEBOOKS
+    if any(CODE.search(of.solution) for of in exercises(path))
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", SOLVED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SOLVED)
 def test_the_code_of_the_solutions_runs_after_the_chapter(path: Path) -> None:
     """In the order of the page and in one namespace, as a reader does who appends the cells."""
     matplotlib.use("Agg")
