@@ -8,7 +8,15 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 # Two workers take whole modules. Those that take minutes come first, so that both end at about the same time.
-FIRST = ("tests/notebooks", "tests/book", "notebooks", "tests/rerun", "tests/cluster", "tests/campaign")
+FIRST = (
+    "tests/notebooks",
+    "tests/book",
+    "notebooks",
+    "tests/coursework",
+    "tests/rerun",
+    "tests/cluster",
+    "tests/campaign",
+)
 
 
 @pytest.hookimpl(trylast=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from textwrap import fill
 
 __all__ = ["Marks", "WrongError", "observe"]
 
@@ -16,6 +17,10 @@ def observe(right: bool, message: str) -> None:
     """Raise WrongError with what was observed, unless it was right."""
     if not right:
         raise WrongError(message)
+
+
+def _say(text: str) -> None:
+    print(fill(text, 88))  # columns, which a page of feedback has room for
 
 
 class Marks:
@@ -34,9 +39,9 @@ class Marks:
         try:
             yield
         except WrongError as wrong:
-            print(f"0 of {points:g}: {wrong}. See {page}.")
+            _say(f"0 of {points:g}: {wrong}. See {page}.")
         except Exception as error:
-            print(f"0 of {points:g}: your code raised {type(error).__name__}: {error}. See {page}.")
+            _say(f"0 of {points:g}: your code raised {type(error).__name__}: {error}. See {page}.")
         else:
             self.given += points
             print(f"{points:g} of {points:g}.")

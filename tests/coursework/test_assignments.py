@@ -113,7 +113,7 @@ class Graded:
 
         course.nbgrader("generate_feedback", self.name)
         (page,) = (course.root / "feedback" / "student0").rglob("*.html")
-        text = page.read_text(encoding="utf-8")
+        text = " ".join(page.read_text(encoding="utf-8").split())
         assert "See chapter" in text
         assert "BEGIN HIDDEN" not in text
         others = [course.root / "feedback" / student for student in ("empty", "student0")]
