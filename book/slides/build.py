@@ -11,10 +11,10 @@ from __future__ import annotations
 import base64
 import re
 import shutil
-import struct
 from collections.abc import Iterator
 from html import escape
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,9 +60,11 @@ def _picture(found: re.Match[str]) -> str:
 
 
 def _tall(png: bytes) -> bool:
-    """Return whether a picture is higher than wide, or nearly: its size stands in the first chunk."""
-    width, height = struct.unpack(">II", png[16:24])
-    return bool(height > 0.8 * width)
+    """Return whether a picture is higher than wide, or nearly."""
+    from PIL import Image
+
+    with Image.open(BytesIO(png)) as picture:
+        return picture.height > 0.8 * picture.width
 
 
 def build(folder: Path) -> Path:

@@ -73,7 +73,7 @@ def _instance(path: Path, variant: int, repository: str) -> Any:
         notebook = nbformat.read(path, as_version=4)
     except (ValueError, nbformat.ValidationError) as error:  # of nbformat's own kinds, and of text that is not UTF-8
         raise ValueError(f"{path}: is no notebook ({str(error).partition(chr(10))[0]})") from None
-    cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    cells = _tagged(notebook)
     if len(cells) != 1 or not cells[0].source.startswith("variant = "):
         raise ValueError(f"{path}: must have one cell with the tag `parameters`, of one line, `variant = 0`")
     _, _, comment = cells[0].source.partition("#")
@@ -86,12 +86,16 @@ def _instance(path: Path, variant: int, repository: str) -> Any:
     return notebook
 
 
+def _tagged(notebook: Any) -> list[Any]:
+    """Return the cells that are to hold the variant: one, in a master that is right."""
+    return [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+
+
 def _same_variant(laid_out: Path, variant: int) -> None:
     """Raise ValueError where a course has this assignment in another variant."""
     if laid_out.exists():
-        cells = nbformat.read(laid_out, as_version=4).cells
-        (there,) = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", [])]
-        number = there.removeprefix("variant = ").partition("#")[0].strip()
+        (cell,) = _tagged(nbformat.read(laid_out, as_version=4))
+        number = cell.source.removeprefix("variant = ").partition("#")[0].strip()
         if number != str(variant):
             raise ValueError(
                 f"variant = {variant}: {laid_out.parents[2]} has work of variant {number}; name another folder"

@@ -8,12 +8,17 @@ from pathlib import Path
 
 import nbformat
 
-__all__ = ["leaks", "secrets"]
+__all__ = ["leaks", "secrets", "telling"]
 
 _BLOCKS = {
     f"### BEGIN {kind}": f"### END {kind}" for kind in ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME")
 }  # as nbgrader has them
 _SHORTEST = 24  # characters; shorter lines stand in any program
+
+
+def telling(line: str) -> bool:
+    """Return whether a line is long enough to give something away."""
+    return len(line) > _SHORTEST
 
 
 def secrets(masters: Path) -> set[str]:
@@ -25,7 +30,7 @@ def secrets(masters: Path) -> set[str]:
         for found in _lines(cell.source)
     ]
     shown = "\n".join(line for line, hidden in lines if not hidden)
-    return {line for line, hidden in lines if hidden and len(line) > _SHORTEST and line not in shown}
+    return {line for line, hidden in lines if hidden and telling(line) and line not in shown}
 
 
 def _lines(source: str) -> Iterator[tuple[str, bool]]:

@@ -1,4 +1,4 @@
-"""A kernel for a stranger's notebook: limits, an audit hook and, where the machine has them, namespaces.
+"""A kernel for a stranger's notebook: limits, an audit hook and, where the machine has one, a container.
 
     python -m grading.sandbox HIDDEN HOME SCRATCH [argument of ipykernel ...]
 
